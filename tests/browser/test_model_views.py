@@ -169,7 +169,7 @@ def test_a_flame_graph_is_the_icicle_turned_over(view: View) -> None:
         return found
 
     before = rows()
-    view.page.get_by_role("button", name="As a flame graph").click()
+    view.page.get_by_role("button", name="Root below").click()
     after = rows()
     deepest = max(before.values())
     assert deepest > 0
@@ -189,7 +189,7 @@ def test_the_tree_says_the_last_part_of_a_scope(view: View) -> None:
 def test_a_flame_graph_is_walked_through_by_key(view: View) -> None:
     view.go("model_views", run="vector")
     page, chosen = view.page, "document.activeElement.dataset.span"
-    page.locator(".icicle").get_by_role("button", name="As a flame graph").click()
+    page.locator(".icicle").get_by_role("button", name="Root below").click()
     spans = page.locator(".icicle g[data-span]")
     assert (
         spans.evaluate_all("(all) => all.filter((g) => g.tabIndex === 0).length") == 1

@@ -59,6 +59,7 @@ def test_all_promised_parts_are_there(view: View, server: Server) -> None:
     ops = page.locator("td[data-column=name]").all_inner_texts()
     assert ops == [op["name"] for op in told["top_ops"]]
     advice = page.get_by_role("list", name="Recommendation for next steps")
+    advice.get_by_text("Why, and how certain").first.click()
     assert advice.get_by_role("link", name="Reason and instructions").count() > 0
     checklist = page.get_by_role("region", name="Checklist")
     assert checklist.locator(".stage").count() > 5

@@ -67,20 +67,26 @@ def test_a_pinned_track_stays_on_top(timeline: Timeline) -> None:
     assert timeline.colour(MAIN, 3500) != "page"
 
 
-def test_tracks_move_by_key_and_by_dragging(timeline: Timeline) -> None:
+def test_tracks_are_filtered_by_their_name(timeline: Timeline) -> None:
     timeline.open(**STEP)
     names = timeline.names
-    place = next(at for at, name in enumerate(names) if COPIES in name)
-    timeline.label(COPIES).locator(".name").focus()
-    timeline.page.keyboard.press("Alt+ArrowUp")
+    box_of_filter = timeline.page.get_by_label("Filter tracks")
+    box_of_filter.fill("stream #8")
     timeline.settle()
-    moved = [*names]
-    moved[place - 1], moved[place] = moved[place], moved[place - 1]
-    assert timeline.names == moved
+    assert [COPIES in name for name in timeline.names] == [True]
     timeline.page.reload()
     timeline.settle()
-    assert timeline.names == moved
-    timeline.label(COPIES).drag_to(timeline.label(STREAM))
+    assert [COPIES in name for name in timeline.names] == [True]
+    # A section's name stands for all of its tracks.
+    box_of_filter.fill("host threads")
+    timeline.settle()
+    assert MAIN in timeline.names
+    assert not any(COPIES in name for name in timeline.names)
+    # What is gone to is shown, filtered or not.
+    box_of_filter.fill("stream #8")
+    timeline.settle()
+    timeline.page.get_by_label("Search events").fill("volta")
+    timeline.page.get_by_label("Search events").press("Enter")
     timeline.settle()
     assert timeline.names == names
 
@@ -97,12 +103,6 @@ def test_the_focus_stays_with_a_track_that_goes_elsewhere(timeline: Timeline) ->
         assert (timeline.names[0] == MAIN) is pinned
         assert timeline.page.evaluate(focused) == MAIN
     assert timeline.names == names
-    keyboard.press("Alt+ArrowUp")
-    timeline.settle()
-    assert timeline.page.evaluate(focused) == MAIN
-    keyboard.press("Alt+ArrowDown")
-    timeline.settle()
-    assert timeline.page.evaluate(focused) == MAIN
     # Of a track that is hidden, to the one that takes its place.
     timeline.label(COPIES).locator(".name").focus()
     place = next(at for at, name in enumerate(names) if COPIES in name)
@@ -113,14 +113,13 @@ def test_the_focus_stays_with_a_track_that_goes_elsewhere(timeline: Timeline) ->
     assert reached.startswith((timeline.names[place], "Host Threads"))
 
 
-def test_fingers_pin_hide_and_move_tracks(chromium: Any, server: Server) -> None:
+def test_fingers_pin_and_hide_tracks(chromium: Any, server: Server) -> None:
     context = chromium.new_context(
         has_touch=True, is_mobile=True, viewport={"width": 390, "height": 800}
     )
     view = View(context, server)
     timeline = Timeline(view).open(**STEP)
     names = timeline.names
-    place = next(at for at, name in enumerate(names) if COPIES in name)
     timeline.label(COPIES).locator(".name").tap()
     actions = timeline.page.get_by_role("group", name="Track Stream #8")
 
@@ -130,12 +129,6 @@ def test_fingers_pin_hide_and_move_tracks(chromium: Any, server: Server) -> None
         button.tap()
         timeline.settle()
 
-    touch("Move up")
-    moved = [*names]
-    moved[place - 1], moved[place] = moved[place], moved[place - 1]
-    assert timeline.names == moved
-    touch("Move down")
-    assert timeline.names == names
     touch("Pin")
     assert COPIES in timeline.names[0]
     touch("Unpin")

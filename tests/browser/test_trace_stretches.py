@@ -225,6 +225,114 @@ def test_the_table_lists_the_events_in_view(timeline: Timeline) -> None:
     assert timeline.colour(STREAM, 3350) == "compute"
 
 
+def test_the_selected_time_is_a_table_by_name(timeline: Timeline) -> None:
+    timeline.open(**STEP)
+    timeline.drag((STREAM, 3300), (STREAM, 3520))
+    timeline.page.get_by_role("button", name="Events by name").click()
+    timeline.settle()
+    table = timeline.page.locator(".trace > .table table")
+    sel = timeline.page.locator(".trace").get_attribute("data-selected") or ""
+    _, begin, end, track = sel.split(":")
+    area = {"begin_ps": begin, "end_ps": end, "track": track, "by": "name"}
+    told = asked(timeline, "groups", **area)
+    assert told["spans"] > 0
+    assert f"Events of the selected time: {told['spans']}" in table.inner_text()
+    rows = table.locator("tbody tr")
+    assert [row.locator("th").get_attribute("title") for row in rows.all()] == [
+        each["group"] for each in told["groups"]
+    ]
+    totals = [row.locator("td").nth(1).get_attribute("title") for row in rows.all()]
+    assert totals == [f"{each['time_ps']} ps" for each in told["groups"]]
+    timeline.page.reload()
+    timeline.settle()
+    assert table.locator("tbody tr").count() == len(told["groups"])
+    timeline.page.get_by_label("Rows").select_option("events")
+    timeline.settle()
+    assert table.get_attribute("aria-rowcount") == str(told["spans"])
+
+
+def test_a_search_lists_all_that_it_finds(timeline: Timeline) -> None:
+    timeline.open(**STEP)
+    timeline.page.get_by_label("Search events").fill("volta")
+    timeline.settle()
+    found = timeline.page.locator("[data-found]").get_attribute("data-found")
+    timeline.page.get_by_role("button", name="List", exact=True).click()
+    timeline.settle()
+    table = timeline.page.locator(".trace > .table table")
+    assert table.get_attribute("aria-rowcount") == found
+    names = table.locator("tbody th").all_inner_texts()
+    assert names
+    assert all("volta" in name for name in names)
+    table.locator("tbody th button").last.click()
+    timeline.settle()
+    assert "volta" in timeline.heading.inner_text()
+
+
+def test_a_selected_time_has_a_flame_graph(timeline: Timeline) -> None:
+    timeline.open(**STEP)
+    timeline.drag((MAIN, 3000), (MAIN, 3900))
+    timeline.page.get_by_text("Flame graph of this time").click()
+    timeline.settle()
+    graph = timeline.page.get_by_role("list", name="Flame graph of the selected time")
+    sel = timeline.page.locator(".trace").get_attribute("data-selected") or ""
+    _, begin, end, track = sel.split(":")
+    told = asked(timeline, "calls", begin_ps=begin, end_ps=end, track=track)["calls"]
+    widths = {
+        each.get_attribute("data-span"): float(
+            each.locator("rect").get_attribute("width") or 0
+        )
+        for each in graph.locator("g").all()
+    }
+    assert MAIN in widths
+    assert len(widths) > 2
+    whole = told[0]["time_ps"]
+    for call in told:
+        share = widths[call["name"]] / widths[MAIN]
+        assert abs(share - call["time_ps"] / whole) < 0.01, call
+
+
+def test_counters_of_a_selected_time_have_their_mean(timeline: Timeline) -> None:
+    timeline.open(run="keras")
+    begin, end = timeline.window
+    third = (end - begin) / 3
+    timeline.page.locator("canvas.ruler").scroll_into_view_if_needed()
+    state = {"begin_ps": int((begin + third) * US), "end_ps": int((end - third) * US)}
+    timeline.open(run="keras", sel=f"area:{state['begin_ps']}:{state['end_ps']}")
+    timeline.settle()
+    told = asked(timeline, "totals", run="keras", **state)["counters"]
+    assert told
+    table = timeline.page.locator("table", has_text="Counters").last
+    shown = [
+        [cell.get_attribute("data-value") for cell in row.locator("td").all()]
+        for row in table.locator("tbody tr").all()
+    ]
+    assert [[float(value or "nan") for value in row] for row in shown] == [
+        [each["least"], each["mean"], each["greatest"]] for each in told
+    ]
+
+
+def test_the_minimap_moves_the_window(timeline: Timeline) -> None:
+    timeline.open(**STEP)
+    begin, end = timeline.window
+    minimap = timeline.page.locator("canvas.minimap")
+    size = minimap.bounding_box()
+    assert size is not None
+    minimap.click(position={"x": size["width"] * 0.8, "y": 10})
+    timeline.settle()
+    later = timeline.window
+    assert later[0] > end
+    assert abs((later[1] - later[0]) - (end - begin)) < 1
+    # It shows the whole recording, in the colours of the lanes.
+    painted = minimap.evaluate(
+        """canvas => {
+          const {width, height} = canvas;
+          const {data} = canvas.getContext('2d').getImageData(0, 0, width, height);
+          return data.filter((value, k) => k % 4 === 3 && value > 0).length;
+        }"""
+    )
+    assert painted > 100
+
+
 def test_counters_are_in_no_table_and_no_sum(timeline: Timeline) -> None:
     timeline.open(run="keras")
     tracks = asked(timeline, "catalogue", run="keras")["tracks"]

@@ -11,6 +11,7 @@ from tests.support.traces import blueprint
 from tests.support.traces.training import KERNELS, MATMUL, SGEMM, together
 
 from stepscope.analysis.tools import ProfileWithTools
+from stepscope.reporting.compose import judge_profile
 from stepscope.reporting.outline import as_markdown, as_text
 from stepscope.reporting.outline.report import report_outline
 from stepscope.reporting.page import plain_text
@@ -47,6 +48,7 @@ def test_every_output_says_that_a_gain_is_open_above() -> None:
     answer = json.loads(render_document(document))
     (told,) = (one for one in answer["findings"] if one["id"] == RULE)
     assert told["saving_ms"]["open_above"] is True
-    page = findings_record(ProfileWithTools("run", {trace.host: trace}))["findings"]
+    profile = ProfileWithTools("run", {trace.host: trace})
+    page = findings_record(profile, judge_profile(profile))["findings"]
     (shown,) = (one for one in page if one["id"] == RULE)
     assert OPEN.replace("more", "less") in shown["words"]["gain"]

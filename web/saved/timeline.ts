@@ -76,7 +76,7 @@ export class Timeline {
     if (path === "details") return this.details(tracks[0]!, number("item"));
     if (path === "search") return this.search(given.get("text") ?? "");
     if (path === "find") return { place: this.find(given), unavailable: null };
-    if (path === "events") return this.inView(begin, end, tracks, number("offset"), number("limit", 200));
+    if (path === "events") return this.inView(begin, end, tracks, given.get("text"), number("offset"), number("limit", 200));
     return null;
   }
 
@@ -236,14 +236,12 @@ export class Timeline {
     return found === undefined ? null : this.place(found);
   }
 
-  /** Slices that overlap a time, by their start. */
-  private within(begin: number, end: number, tracks: number[]): number[] {
+  /** Slices that overlap a time, by their start: those of some tracks and with a text. */
+  private inView(begin: number, end: number, tracks: number[], text: string | null, offset: number, limit: number): object {
     const { start, stop, track } = this.slices;
-    return [...this.events].filter((k) => start[k]! < end && stop[k]! > begin && (tracks.length === 0 || tracks.includes(track[k]!)));
-  }
-
-  private inView(begin: number, end: number, tracks: number[], offset: number, limit: number): object {
-    const found = this.within(begin, end, tracks);
+    const wanted = text ? this.wanted(text) : () => true;
+    const found = [...this.events].filter((k) =>
+      start[k]! < end && stop[k]! > begin && (tracks.length === 0 || tracks.includes(track[k]!)) && wanted(k));
     const events = found.slice(offset, offset + limit).map((k) => ({ ...this.place(k), category: this.slices.category[k] }));
     return { total: found.length, events, unavailable: null };
   }

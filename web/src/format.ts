@@ -132,6 +132,14 @@ export function moment(ps: number): string {
 
 const TIMES: [number, string][] = [[1e12, "s"], [1e9, "ms"], [1e6, "µs"], [1e3, "ns"]];
 
+/** Writes times in picoseconds in the unit and with the decimals of the longest of them. */
+export function oneUnit(all: number[]): (ps: number) => string {
+  const longest = Math.max(...all, 0);
+  const [size, unit] = TIMES.find(([size]) => longest >= size) ?? [1, "ps"];
+  const digits = all.every((ps) => ps % size === 0) ? 0 : decimals(longest / size);
+  return (ps) => `${number(ps / size, digits)} ${unit}`;
+}
+
 /** A time in picoseconds, in the unit that suits it. */
 export function duration(ps: number | null | undefined): string {
   if (ps === null || ps === undefined) return UNKNOWN;

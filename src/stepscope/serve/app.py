@@ -459,11 +459,25 @@ def _question_key(question: ToolQuestion) -> Any:
     return question.tool.name, question.hosts, repr(sorted(question.options.items()))
 
 
+#: Text in the names of a run's files → what the files are; other files are XSpace.
+_FORMATS: Final = {
+    ".json": "Kineto",
+    ".sqlite": "Nsight Systems",
+    ".pickle": "Memory snapshot",
+    ".pkl": "Memory snapshot",
+}
+
+
 def _run_record(entry: Entry) -> Plain:
     names = [path.name for host in entry.run.hosts for path in host.paths]
-    kind = "Kineto" if all(".json" in name for name in names) else "XSpace"
-    if all(".sqlite" in name for name in names):
-        kind = "Nsight Systems"
+    kind = next(
+        (
+            kind
+            for text, kind in _FORMATS.items()
+            if all(text in name for name in names)
+        ),
+        "XSpace",
+    )
     return {
         "id": entry.id,
         "name": entry.run.name,
@@ -471,7 +485,7 @@ def _run_record(entry: Entry) -> Plain:
         "hosts": [host.host for host in entry.run.hosts],
         "bytes": entry.size_bytes,
         "format": kind,
-        "frameworks": plain(entry.frameworks),
+        **{name: plain(value) for name, value in entry.summary._asdict().items()},
         "state": entry.state,
         "reason": entry.reason,
         "version": entry.version,

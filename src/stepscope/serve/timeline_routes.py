@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 from stepscope.analysis.timeline.search import Direction, SoughtKernel
+from stepscope.analysis.timeline.span_groups import GroupedBy
 from stepscope.serve.parameters import (
     COLUMNS,
     JSON,
@@ -16,7 +17,13 @@ from stepscope.serve.parameters import (
 )
 from stepscope.serve.runs import timeline_answers as answers
 from stepscope.serve.runs.store import Lane
-from stepscope.serve.runs.timeline_answers import Area, Page, Sought, TileQuestion
+from stepscope.serve.runs.timeline_answers import (
+    Area,
+    Page,
+    Sought,
+    TileQuestion,
+    Wanted,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,13 +122,25 @@ def _read_area_of_tracks(params: Parameters) -> tuple[Area]:
     return _read_area(params, params.read_integers("track"))
 
 
-def _read_page(params: Parameters) -> tuple[Area, Page]:
+def _read_wanted(params: Parameters) -> tuple[Area, Wanted]:
+    text = params.read_text("text") or None
+    return (*_read_area_of_tracks(params), Wanted(text, params.read_flag("all")))
+
+
+def _read_page(params: Parameters) -> tuple[Area, Wanted, Page]:
     page = Page(
         offset=params.read_limited("offset", default=0, highest=MAX_PS),
         limit=params.read_limited("limit", default=_PAGE, highest=_MAX_PAGE),
-        all=params.read_flag("all"),
     )
-    return (*_read_area_of_tracks(params), page)
+    return (*_read_wanted(params), page)
+
+
+def _read_grouped(params: Parameters) -> tuple[Area, Wanted, GroupedBy]:
+    match params.read_text("by"):
+        case "name" | "track" | "category" as by:
+            return (*_read_wanted(params), by)
+        case _:
+            raise bad_parameter(f"by: must be one of {', '.join(get_args(GroupedBy))}")
 
 
 def _read_span(params: Parameters) -> tuple[int, int] | None:
@@ -173,7 +192,9 @@ _PARTS: Final = (
         COLUMNS,
     ),
     _Part("totals", _read_area_of_tracks, answers.write_totals),
+    _Part("calls", _read_area_of_tracks, answers.write_calls),
     _Part("events", _read_page, answers.write_events),
+    _Part("groups", _read_grouped, answers.write_groups),
     _Part("window", _read_area, answers.write_window, file="trace.json"),
 )
 ROUTES: Final = (

@@ -347,17 +347,19 @@ def promised_gain(finding: Finding, change: Change, as_is_ms: float) -> Promise 
     scale = as_is_ms / recorded_ms
     has_more_batches = not 1 / _MAX_TIMES_RECORDED < scale < _MAX_TIMES_RECORDED
     least, most = (scale, scale) if has_more_batches else sorted((scale, 1.0))
+    added_ms = 0.0 if has_more_batches else max(recorded_ms - as_is_ms, 0.0)
     likely = most if finding.id in _LENGTHENED else scale
     for prediction in finding.predictions:
         parameter, step_ms = prediction.parameter, prediction.step_ms
         fits = parameter is None or parameter.value == change.settings[0].value
         if prediction.action in change.actions and fits and step_ms.high is not None:
             mid_ms = (step_ms.mid or step_ms.high) * likely
+            least_ms = step_ms.low * least
             return Promise(
                 finding=finding.id,
                 title=finding.title,
                 low_ms=as_is_ms - step_ms.high * most,
-                high_ms=max(as_is_ms - step_ms.low * least, 0.0),
+                high_ms=max(as_is_ms - min(step_ms.low - added_ms, least_ms), 0.0),
                 basis="model",
                 effect_ms=(finding.ms_per_step or 0.0) * scale or None,
                 mid_ms=max(as_is_ms - mid_ms, 0.0),

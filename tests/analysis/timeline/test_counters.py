@@ -13,8 +13,10 @@ from tests.support.traces import blueprint
 import stepscope
 from stepscope.analysis.timeline.counters import (
     COUNTER_COLUMNS,
+    RANGE_COLUMNS,
     CounterTile,
     counter_curves_of,
+    counter_ranges,
     counter_tile,
 )
 from stepscope.analysis.timeline.tiles import TILE_BUCKETS
@@ -109,3 +111,23 @@ def test_memory_in_use_is_that_of_the_memory_profile(
 def test_a_track_that_is_no_counter_is_refused(track: int) -> None:
     with pytest.raises(BadUsage, match="is not a counter"):
         counter_tile(sampled([(1, 1.0)]), "vm", tracks=[track], level=1, index=0)
+
+
+def test_the_mean_of_a_counter_weighs_values_by_how_long_they_last() -> None:
+    """0 from 10 to 20 µs, then 30 to 30 µs, then 6."""
+    profile = sampled([(10, 0.0), (20, 30.0), (30, 6.0)])
+
+    def reached(begin_us: int, end_us: int) -> list[tuple[float, ...]]:
+        found = counter_ranges(
+            profile, profile.hosts[0], begin_ps=begin_us * US, end_ps=end_us * US
+        )
+        assert found.schema == RANGE_COLUMNS
+        return found.select("least", "mean", "greatest").rows()
+
+    assert reached(10, 30) == [(0.0, 15.0, 30.0)]
+    assert reached(0, 20) == [(0.0, 0.0, 0.0)]
+    # The value before the window lasts into it.
+    assert reached(25, 35) == [(6.0, 18.0, 30.0)]
+    assert reached(22, 28) == [(30.0, 30.0, 30.0)]
+    assert reached(40, 50) == [(6.0, 6.0, 6.0)]
+    assert reached(0, 10) == []

@@ -26,7 +26,7 @@ const flame = signal(false);
 export function Icicle(props: { label: string; spans: Span[]; onChoose?: ((name: string) => void) | undefined }) {
   const turn = (
     <button aria-pressed={flame.value} onClick={() => (flame.value = !flame.value)}>
-      {flame.value ? "As an icicle" : "As a flame graph"}
+      {flame.value ? "Root above" : "Root below"}
     </button>
   );
   return <Fitted class="icicle" above={turn}>{(room) => <Picture {...props} room={room} />}</Fitted>;

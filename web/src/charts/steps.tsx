@@ -5,7 +5,7 @@ import { change, link, state } from "../state/url";
 import { Columns } from "./columns";
 
 /** Flags of windows that are in no mean. */
-const OUTSIDE = ["open_end", "unrecorded", "other_kind", "warm_up"];
+export const OUTSIDE = ["open_end", "unrecorded", "other_kind", "warm_up"];
 
 type Shown = Pick<Step, "step" | "name" | "host" | "flags" | "duration_ms">;
 

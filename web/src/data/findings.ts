@@ -53,7 +53,12 @@ export interface ToldStage extends CheckedStage {
 export interface Verdict {
   finding: string;
   label: string;
-  text: string;
+  /** What was found; empty where the headline says it. */
+  found: string;
+  /** What to do; empty where no change is known. */
+  action: string;
+  /** What it may save, in a few words; empty where that is unknown. */
+  gain: string;
   promise: string;
   /** The change, to copy; empty where there is none. */
   code: string;

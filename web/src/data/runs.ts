@@ -11,10 +11,13 @@ export interface Run {
   recorded_unix_ms: number | null;
   hosts: string[];
   bytes: number;
-  /** What its files are: "XSpace", "Kineto" or "Nsight Systems". */
+  /** What its files are: "XSpace", "Kineto", "Nsight Systems" or "Memory snapshot". */
   format: string;
   /** Of its program; null until the run was read once. */
   frameworks: string[] | null;
+  /** The first sentence of its findings, and the mean step; null until it was shown. */
+  verdict: string | null;
+  step_ms: number | null;
   state: "ready" | "writing" | "unreadable";
   /** Why it is unreadable. */
   reason: string | null;
@@ -116,6 +119,11 @@ effect(() => {
   if (!all || !run.value || all.some((each) => each.id === run.value)) return;
   notice.value = "The run of this link is missing; the newest run is shown.";
   change({ run: "" });
+});
+
+// A file that holds memory only is shown where there is something to see.
+effect(() => {
+  if (chosen()?.format === "Memory snapshot" && !state.value.page) change({ page: "memory_profile" });
 });
 
 setInterval(() => document.visibilityState === "visible" && refresh(), POLL_MS);

@@ -2,7 +2,7 @@
 import { useEffect } from "preact/hooks";
 
 import type { Answer } from "../data/client";
-import type { FindingsAnswer, Place } from "../data/findings";
+import type { FindingsAnswer, Place, Verdict } from "../data/findings";
 import { absent } from "../data/runs";
 import { Code } from "../parts/code";
 import { Prose } from "../parts/prose";
@@ -22,24 +22,42 @@ export function Headline({ answer }: { answer: Answer<FindingsAnswer> }) {
           <p class="verdict" data-owner={headline.owner} data-finding={headline.finding}><Prose text={headline.text} /></p>
           {verdict.length > 0 && (
             <ol class="first" aria-label="Recommendation for next steps">
-              {verdict.map((each) => (
-                <li key={each.finding} data-finding={each.finding} data-severity={findings.find(({ id }) => id === each.finding)?.severity}>
-                  <p><b>{each.label}:</b> <Prose text={each.text} /></p>
-                  {each.promise && <p class="promise"><Prose text={each.promise} /></p>}
-                  {each.code && <Code text={each.code} />}
-                  <small>
-                    <a href={link({ page: "findings", rule: each.finding })}>Reason and instructions</a>
-                    {each.place && <PlaceLinks place={each.place} />}
-                    <PageLinks pages={each.place ? each.pages.filter((name) => name !== "trace_viewer") : each.pages} />
-                  </small>
-                </li>
-              ))}
+              {verdict.map((each) => <Change key={each.finding} of={each} severity={findings.find(({ id }) => id === each.finding)?.severity} />)}
             </ol>
           )}
           {together !== null && <p class="together"><Prose text={together} /></p>}
         </section>
       )}
     </Show>
+  );
+}
+
+/** A change in one line, with its gain, its code and the way to the evidence; the rest is folded. */
+function Change({ of, severity }: { of: Verdict; severity: string | undefined }) {
+  const { finding, label, found, action, gain, promise, code, place } = of;
+  const reason = { page: "findings", rule: finding };
+  const pages = place ? of.pages.filter((name) => name !== "trace_viewer") : of.pages;
+  return (
+    <li data-finding={finding} data-severity={severity}>
+      <header>
+        <p><b>{label}:</b> <Prose text={action || found} /></p>
+        {gain && <span class="badge">{gain}</span>}
+      </header>
+      {code && <Code text={code} />}
+      <div class="controls">
+        <a class="main" href={link(place ? { page: "trace_viewer", ...spotted(place.host, place) } : reason)}>See it</a>
+        <details>
+          <summary>Why, and how certain</summary>
+          {action && found && <p><Prose text={found} /></p>}
+          {promise && <p class="promise"><Prose text={promise} /></p>}
+          <small>
+            <a href={link(reason)}>Reason and instructions</a>
+            {place && <PlaceLinks place={place} />}
+            <PageLinks pages={pages} />
+          </small>
+        </details>
+      </div>
+    </li>
   );
 }
 

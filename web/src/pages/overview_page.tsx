@@ -1,20 +1,22 @@
 // Overview: where the step went, step by step, the top ops, and what the program ran on.
 import { Account } from "../charts/account";
 import { Breakdown } from "../charts/bars";
-import { StepGraph } from "../charts/steps";
+import { Swatch } from "../charts/categories";
+import { OUTSIDE, StepGraph } from "../charts/steps";
 import { StatisticsTable } from "../charts/statistics";
 import { DataTable } from "../charts/table";
 import { Chart } from "../charts/twin";
 import { address, useAnswer, type Answer } from "../data/client";
 import type { FindingsAnswer } from "../data/findings";
-import type { DeviceEntry, OverviewPageResult } from "../data/made/types";
+import { CATEGORIES } from "../data/made/categories";
+import type { DeviceEntry, OverviewPageResult, Step } from "../data/made/types";
 import { SOURCES } from "../data/made/words";
 import { counted, decimals, heading, ms, number, percent, size, UNKNOWN } from "../format";
 import { Prose } from "../parts/prose";
 import { ToolPage, useAround } from "../parts/tool";
 import { Show } from "../parts/unavailable";
 import { Card, Line, reasonFor, Value } from "../parts/value";
-import { join, link } from "../state/url";
+import { join, link, state } from "../state/url";
 import { opOf } from "../trace/questions";
 import { Checklist } from "./findings";
 import { Headline } from "./headline";
@@ -44,6 +46,7 @@ function Overview({ findings }: { findings: Answer<FindingsAnswer> }) {
             </section>
           </div>
           <Steps data={data} all={cut.find((each) => each.table === "steps")?.rows} />
+          <TwoSteps data={data} />
           {data.account.length > 0 && <Account entries={data.account} each={data.window === "steps" ? "step" : "recording"} />}
           <TopOps data={data} />
           <div class="side-by-side">
@@ -165,6 +168,45 @@ function Steps({ data, all }: { data: OverviewPageResult; all: number | undefine
           parts={(step) => step.breakdown_ms}
         />
       </Chart>
+  );
+}
+
+/** The step of median length beside the one that is chosen, else beside the slowest. */
+function TwoSteps({ data }: { data: OverviewPageResult }) {
+  const counted = data.steps.filter((each) => each.step !== null && !each.flags.some((flag) => OUTSIDE.includes(flag)));
+  const [typical] = [...counted].sort((one, other) => offMedian(one) - offMedian(other));
+  const chosen = data.steps.find((each) => String(each.step) === state.value.step && (!state.value.host || each.host === state.value.host));
+  const [slowest] = [...counted].sort((one, other) => other.duration_ms - one.duration_ms);
+  const other = chosen ?? slowest;
+  function offMedian(step: Step): number {
+    return Math.abs(step.duration_ms - (data.step_time_ms.median ?? 0));
+  }
+  if (!typical || !other || typical === other) return null;
+  const digits = decimals(Math.max(typical.duration_ms, other.duration_ms));
+  const parts = CATEGORIES.filter(({ name }) => typical.breakdown_ms[name] || other.breakdown_ms[name])
+    .map((category) => {
+      const [before, after] = [typical.breakdown_ms[category.name], other.breakdown_ms[category.name]];
+      return { category, before, after, more: before === undefined || after === undefined ? undefined : after - before };
+    })
+    .sort((one, two) => (two.more ?? 0) - (one.more ?? 0));
+  const time = (value: number | undefined) => <td class="number" title={String(value)}>{value === undefined ? UNKNOWN : `${number(value, digits)} ms`}</td>;
+  const named = (step: Step) => <th scope="col" class="number"><a href={link({ page: "pod_viewer", step: String(step.step) })}>{step === typical ? "Typical" : step === chosen ? "Chosen" : "Slowest"} step {step.step}</a></th>;
+  return (
+    <section class="panel" aria-label="Two steps">
+      <h2>What makes step {other.step} {other.duration_ms < typical.duration_ms ? "shorter" : "longer"}</h2>
+      <table class="twin">
+        <thead><tr><td />{named(typical)}{named(other)}<th scope="col" class="number">Difference</th></tr></thead>
+        <tbody>
+          {parts.map(({ category, before, after, more }) => (
+            <tr key={category.name} data-category={category.name}>
+              <th scope="row"><Swatch category={category} /> {category.title}</th>
+              {time(before)}{time(after)}{time(more)}
+            </tr>
+          ))}
+          <tr><th scope="row">Step time</th>{time(typical.duration_ms)}{time(other.duration_ms)}{time(other.duration_ms - typical.duration_ms)}</tr>
+        </tbody>
+      </table>
+    </section>
   );
 }
 

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 
 import { Head } from "../charts/twin";
 import { chosen, runs, type Run } from "../data/runs";
-import { counted, size, UNKNOWN } from "../format";
+import { counted, ms, size, UNKNOWN } from "../format";
 import { Dialog } from "../parts/dialog";
 import { change } from "../state/url";
 
@@ -36,7 +36,7 @@ export function RunList() {
                 <caption>
                   {found.length === all.length ? counted(all.length, "run") : `${found.length} of ${counted(all.length, "run")}`}
                 </caption>
-                <Head of={["Run", "Recorded", "Framework", "Hosts", "Format", "Size", "State"]} />
+                <Head of={["Run", "Recorded", "Framework", "Step", "Verdict", "Hosts", "Format", "Size", "State"]} />
                 <tbody>
                   {found.map((run) => (
                     <Line key={run.id} run={run} onChoose={close} />
@@ -64,7 +64,7 @@ function Line({ run, onChoose }: { run: Run; onChoose: () => void }) {
         <button class="link" disabled={run.state === "writing"} onClick={choose}>{name}</button>
       </th>
       {others.map((cell, k) => (
-        <td key={k}>{cell}</td>
+        <td key={k} class={cell === run.verdict ? "verdict" : undefined}>{cell}</td>
       ))}
     </tr>
   );
@@ -76,7 +76,7 @@ const STATES = { ready: "", writing: "being written", unreadable: "cannot be rea
 function told(run: Run): string[] {
   const date = run.recorded_unix_ms === null ? UNKNOWN : new Date(run.recorded_unix_ms).toLocaleString("sv");
   const hosts = run.hosts.length === 1 ? run.hosts[0]! : counted(run.hosts.length, "host");
-  return [run.name, date, run.frameworks?.join(", ") || UNKNOWN, hosts, run.format, size(run.bytes), run.reason ?? STATES[run.state]];
+  return [run.name, date, run.frameworks?.join(", ") || UNKNOWN, ms(run.step_ms), run.verdict ?? UNKNOWN, hosts, run.format, size(run.bytes), run.reason ?? STATES[run.state]];
 }
 
 /** What lies in the log directory and cannot be shown, each with its reason. */

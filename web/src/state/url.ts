@@ -7,7 +7,7 @@ import { SHORT_NAMES } from "../data/made/tools";
 const NAMES = [
   "page", "run", "base", "hosts", "op", "kernel", "side", "grid", "block", "unnamed", "scope", "view", "sort", "descending", "q", "idle", "mem",
   "dev", "step", "pipe", "rank", "host", "by", "find", "preset", "table", "at", "rule", "tables",
-  "t0", "t1", "sel", "tool", "marks", "folded", "pinned", "hidden", "order", "beside", "file", "same_work",
+  "t0", "t1", "sel", "tool", "marks", "folded", "pinned", "hidden", "tracks", "rows", "beside", "file", "same_work",
 ] as const;
 export type Name = (typeof NAMES)[number];
 export type State = Partial<Record<Name, string>>;

@@ -60,8 +60,8 @@ export interface Arrangement {
   toggled: Set<string>;
   pinned: number[];
   hidden: Set<number>;
-  /** Sections whose tracks stand in another order. */
-  order: Map<number, number[]>;
+  /** Text, in lower case, in the names of tracks or of their section; "" for all. */
+  named: string;
 }
 
 export interface Lane {
@@ -111,9 +111,10 @@ export function layout(catalogue: Catalogue, as: Arrangement): Layout {
   for (const track of pinned) put(`p${track.track}`, track.section, track, isOpen(track, as), true);
   const top = y;
   catalogue.sections.forEach((section, number) => {
-    const tracks = ordered(section, number, as).filter((each) => !as.hidden.has(each) && !as.pinned.includes(each));
+    const isNamed = (name: string) => name.toLowerCase().includes(as.named);
+    const tracks = section.tracks.filter((each) => !as.hidden.has(each) && !as.pinned.includes(each) && (isNamed(section.name) || isNamed(catalogue.tracks[each]!.name)));
     if (tracks.length === 0) return;
-    const open = section.collapsed === as.toggled.has(`s${number}`);
+    const open = as.named !== "" || section.collapsed === as.toggled.has(`s${number}`);
     put(`s${number}`, number, undefined, open, false);
     if (!open) return;
     for (const each of tracks) {
@@ -122,14 +123,6 @@ export function layout(catalogue: Catalogue, as: Arrangement): Layout {
     }
   });
   return { lanes, pinned: top, height: y };
-}
-
-/** The tracks of a section in the reader's order; those that it does not name come last. */
-export function ordered(section: Section, number: number, as: Arrangement): number[] {
-  const wanted = as.order.get(number);
-  if (!wanted) return section.tracks;
-  const known = wanted.filter((each) => section.tracks.includes(each));
-  return [...known, ...section.tracks.filter((each) => !known.includes(each))];
 }
 
 function isOpen(track: Track, as: Arrangement): boolean {

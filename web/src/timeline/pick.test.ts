@@ -79,7 +79,7 @@ const CATALOGUE: Catalogue = {
     { ...TRACK, track: 2, section: 1, rows: 2, drawn_rows: 2 },
   ],
 };
-const PLAIN = { toggled: new Set<string>(), pinned: [], hidden: new Set<number>(), order: new Map<number, number[]>() };
+const PLAIN = { toggled: new Set<string>(), pinned: [], hidden: new Set<number>(), named: "" };
 const keys = (as: Partial<typeof PLAIN>) => layout(CATALOGUE, { ...PLAIN, ...as }).lanes.map((each) => each.key);
 
 describe("the layout", () => {
@@ -90,11 +90,15 @@ describe("the layout", () => {
   });
 
   it("can be arranged", () => {
-    expect(keys({ order: new Map([[0, [1, 0]]]) })).toEqual(["s0", "t1", "t0", "s1"]);
-    expect(keys({ order: new Map([[0, [1, 9]]]) })).toEqual(["s0", "t1", "t0", "s1"]);
     expect(keys({ hidden: new Set([0]) })).toEqual(["s0", "t1", "s1"]);
     expect(keys({ hidden: new Set([0, 1]) })).toEqual(["s1"]);
     expect(layout(CATALOGUE, { ...PLAIN, pinned: [2] }).lanes.map((each) => each.key) as string[]).toEqual(["p2", "s0", "t0", "t1"]);
+  });
+
+  it("is that of the tracks with a name, in sections that are open then", () => {
+    expect(keys({ named: "host" })).toEqual(["s1", "t2"]);
+    expect(keys({ named: "t" })).toEqual(["s0", "t0", "t1", "s1", "t2"]);
+    expect(keys({ named: "nothing" })).toEqual([]);
   });
 
   it("has a place for each row, and a lane at each place", () => {

@@ -231,5 +231,5 @@ function arrangement(catalogue: Catalogue) {
   const devices = catalogue.sections.some((each) => each.kind === "device");
   const away = catalogue.tracks.filter((each) => devices && catalogue.sections[each.section]!.kind !== "device");
   const hidden = new Set([...hiddenAtFirst(catalogue), ...away.map((each) => each.track)]);
-  return { toggled: new Set<string>(), pinned: [], hidden, order: new Map<number, number[]>() };
+  return { toggled: new Set<string>(), pinned: [], hidden, named: "" };
 }

@@ -72,19 +72,10 @@ export function setMarks(next: Mark[]): void {
 
 /** How the reader arranged the tracks. */
 export function arrangement(catalogue: Catalogue): Arrangement {
-  const { folded, pinned, hidden, order } = state.value;
+  const { folded, pinned, hidden, tracks } = state.value;
   const away = new Set(hiddenAtFirst(catalogue));
   for (const each of whole(split(hidden))) if (!away.delete(each)) away.add(each);
-  const orders = split(order).map((text) => whole(text.split(".")));
-  return {
-    toggled: new Set(split(folded)),
-    pinned: whole(split(pinned)),
-    hidden: away,
-    order: new Map(orders.flatMap((tracks) => {
-      const section = catalogue.tracks[tracks[0] ?? -1]?.section;
-      return section === undefined ? [] : [[section, tracks] as const];
-    })),
-  };
+  return { toggled: new Set(split(folded)), pinned: whole(split(pinned)), hidden: away, named: (tracks ?? "").toLowerCase() };
 }
 
 function toggled(list: string[], one: string): string {
@@ -104,14 +95,6 @@ export function toggleHidden(tracks: number[]): void {
   let list = state.value.hidden;
   for (const each of tracks) list = toggled(split(list), String(each));
   change({ hidden: list ?? "" });
-}
-
-/** Put the tracks of a section in another order. */
-export function reorder(catalogue: Catalogue, section: number, tracks: number[]): void {
-  const others = [...arrangement(catalogue).order].filter(([each]) => each !== section).map(([, order]) => order);
-  const own = catalogue.sections[section]!.tracks;
-  const same = tracks.every((each, place) => each === own[place]);
-  change({ order: join([...others, ...(same ? [] : [tracks])].map((each) => each.join("."))) });
 }
 
 function whole(texts: string[]): number[] {

@@ -6,7 +6,7 @@ import { readingAt, type Reading } from "../timeline/counters";
 import { beside, gapAt, gapBeside, laneAt, sliceAt, type Slice } from "../timeline/pick";
 import type { Scene } from "../timeline/scene";
 import { around, panned, tileWidth, toPs, whole, zoomed, type Extent } from "../timeline/viewport";
-import { choice, choose, explained, marks, measured, said, setMarks, toggleFold } from "./chosen";
+import { choice, choose, explained, marks, measured, said, setMarks, toggleFold, toggleHidden } from "./chosen";
 import { question, type Details, type Place } from "./questions";
 
 interface Unfolded {
@@ -144,7 +144,7 @@ export class Control {
     if (track !== undefined) this.show(track);
   }
 
-  /** Scroll to a track; where its section is closed, open that first. */
+  /** Scroll to a track; where it is hidden or its section is closed, show it first. */
   show(track: number): void {
     const { lanes } = this.scene.layout;
     const lane = lanes.find((each) => each.track?.track === track);
@@ -152,6 +152,8 @@ export class Control {
     this.wanted = lane ? null : track;
     if (lane) this.scroll(lane);
     else if (closed) toggleFold(closed.key);
+    else if (state.value.tracks) change({ tracks: "" });
+    else toggleHidden([track]);
   }
 
   /** The lanes were laid out anew. */

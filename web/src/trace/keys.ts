@@ -17,7 +17,7 @@ export const KEYS: [string, string][] = [
   ["F", "Fit the window to the selection; 0 or Z: whole trace"],
   ["M", "Set or remove a mark at the selection"],
   ["R", "Sums of the selected or measured time"],
-  ["P H", "On the name of a track: pin it, hide it; Alt and arrows move it"],
+  ["P H", "On the name of a track: pin it, hide it"],
   ["Enter", "In the search: next event; with Shift the previous one"],
 ];
 

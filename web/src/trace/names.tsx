@@ -1,4 +1,4 @@
-// Names of sections and tracks at the left, with triangles; tracks can be pinned, hidden, moved.
+// Names of sections and tracks at the left, with triangles; tracks can be pinned and hidden.
 import type { TargetedKeyboardEvent } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
@@ -7,19 +7,17 @@ import { numbered } from "../parts/name";
 import { moveTo } from "../parts/stops";
 import { letters } from "../state/letters";
 import { touch } from "../state/screen";
-import { ordered, rowsOf, type Arrangement, type Catalogue, type Lane, type Layout, type Track } from "../timeline/model";
-import { reorder, said, toggleFold, toggleHidden, togglePin } from "./chosen";
+import { rowsOf, type Catalogue, type Lane, type Layout } from "../timeline/model";
+import { toggleFold, toggleHidden, togglePin } from "./chosen";
 
 interface Props {
   catalogue: Catalogue;
   layout: Layout;
-  as: Arrangement;
   /** Height of the ruler, below which pinned names stay. */
   axis: number;
 }
 
-export function Names({ catalogue, layout, as, axis }: Props) {
-  const [dragged, drag] = useState<number | null>(null);
+export function Names({ catalogue, layout, axis }: Props) {
   const [reached, reach] = useState("");
   const root = useRef<HTMLDivElement>(null);
   const keeps = useKeptFocus(root, layout);
@@ -29,7 +27,7 @@ export function Names({ catalogue, layout, as, axis }: Props) {
   const name = (lane: Lane) => {
     const stops = { tabIndex: lane.key === stop ? 0 : -1, onFocus: () => reach(nameOf(lane)), onPointerUp: () => reach(nameOf(lane)) };
     return lane.track ? (
-      <TrackName key={lane.key} {...{ catalogue, lane, as, dragged, drag, stops, keeps }} />
+      <TrackName key={lane.key} {...{ lane, stops, keeps }} />
     ) : (
       <SectionName key={lane.key} {...{ catalogue, lane, stops }} />
     );
@@ -40,7 +38,7 @@ export function Names({ catalogue, layout, as, axis }: Props) {
         {layout.lanes.filter((lane) => lane.pinned).map(name)}
       </div>
       {layout.lanes.filter((lane) => !lane.pinned).map(name)}
-      {chosen && <TouchActions {...{ catalogue, lane: chosen, as }} onDone={() => reach("")} />}
+      {chosen && <TouchActions lane={chosen} onDone={() => reach("")} />}
     </div>
   );
 }
@@ -51,23 +49,21 @@ const UNCHANGED_MS = 200;
 /** What a name stands for, wherever it is: a track has another key while it is pinned. */
 const nameOf = (lane: Lane) => (lane.track ? `t${lane.track.track}` : lane.key);
 
-/** Fingers have no keys and do not drag: buttons for the track whose name was touched. */
-function TouchActions({ catalogue, lane, as, onDone }: { catalogue: Catalogue; lane: Lane; as: Arrangement; onDone: () => void }) {
+/** Fingers have no keys: buttons for the track whose name was touched. */
+function TouchActions({ lane, onDone }: { lane: Lane; onDone: () => void }) {
   const track = lane.track!;
   return (
     <div class="touched" role="group" aria-label={`Track ${track.name}`}>
       <b>{track.name}</b>
       <button onClick={() => togglePin(track.track)}>{lane.pinned ? "Unpin" : "Pin"}</button>
       <button onClick={() => toggleHidden([track.track])}>Hide</button>
-      <button disabled={lane.pinned} onClick={() => move(catalogue, as, track, -1)}>Move up</button>
-      <button disabled={lane.pinned} onClick={() => move(catalogue, as, track, 1)}>Move down</button>
       <button onClick={onDone}>Done</button>
     </div>
   );
 }
 
 /**
- * A name that is pinned or moved is another element then, and one that is hidden is gone: the
+ * A name that is pinned is another element then, and one that is hidden is gone: the
  * focus goes on to the name, or to the one that takes its place. Call what it returns before.
  */
 function useKeptFocus(root: { current: HTMLElement | null }, layout: Layout): () => void {
@@ -91,20 +87,10 @@ function useKeptFocus(root: { current: HTMLElement | null }, layout: Layout): ()
   };
 }
 
-/** Move a track up or down in its section, by so many places. */
-function move(catalogue: Catalogue, as: Arrangement, { track, section, name }: Track, by: number): void {
-  const all = ordered(catalogue.sections[section]!, section, as);
-  const others = all.filter((each) => each !== track);
-  const at = Math.min(Math.max(all.indexOf(track) + by, 0), others.length);
-  reorder(catalogue, section, [...others.slice(0, at), track, ...others.slice(at)]);
-  said.value = `${name} moved ${by < 0 ? "up" : "down"}.`;
-}
-
 const place = (lane: Lane) => ({ top: `${lane.y}px`, height: `${lane.height}px` });
 
-/** Arrows go from name to name; with Alt they move a track. */
+/** Arrows go from name to name. */
 function toName(event: TargetedKeyboardEvent<HTMLDivElement>): void {
-  if (event.altKey) return;
   const names = [...event.currentTarget.querySelectorAll<HTMLElement>(NAMES)];
   moveTo(event, names, (at) => ({ ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: names.length - 1 }));
 }
@@ -145,17 +131,13 @@ function Ended({ name }: { name: string }) {
 }
 
 interface TrackProps {
-  catalogue: Catalogue;
   lane: Lane;
-  as: Arrangement;
-  dragged: number | null;
-  drag: (track: number | null) => void;
   stops: Stops;
   /** To be called before a name goes elsewhere. */
   keeps: () => void;
 }
 
-function TrackName({ catalogue, lane, as, dragged, drag, stops, keeps }: TrackProps) {
+function TrackName({ lane, stops, keeps }: TrackProps) {
   const track = lane.track!;
   const foldable = rowsOf(track) > 1;
   const pin = () => {
@@ -166,40 +148,19 @@ function TrackName({ catalogue, lane, as, dragged, drag, stops, keeps }: TrackPr
     keeps();
     toggleHidden([track.track]);
   };
-  const placeOf = (one: number) => ordered(catalogue.sections[lane.section]!, lane.section, as).indexOf(one);
-  const drop = () => {
-    if (dragged === null || dragged === track.track || catalogue.tracks[dragged]?.section !== lane.section) return;
-    const others = ordered(catalogue.sections[lane.section]!, lane.section, as).filter((each) => each !== dragged);
-    const at = others.indexOf(track.track) + (placeOf(dragged) < placeOf(track.track) ? 1 : 0);
-    reorder(catalogue, lane.section, [...others.slice(0, at), dragged, ...others.slice(at)]);
-  };
   const pressed = (event: KeyboardEvent) => {
-    const step = event.altKey && { ArrowUp: -1, ArrowDown: 1 }[event.key];
-    if (step) {
-      keeps();
-      move(catalogue, as, track, step);
-    } else if (event.key === "p" && letters.value) pin();
+    if (event.key === "p" && letters.value) pin();
     else if (event.key === "h" && letters.value) hide();
     else return;
     event.preventDefault();
   };
   return (
-    <div
-      class={dragged === track.track ? "track dragged" : "track"}
-      style={place(lane)}
-      data-track={track.track}
-      draggable
-      onDragStart={() => drag(track.track)}
-      onDragEnd={() => drag(null)}
-      onDragOver={(event) => event.preventDefault()}
-      onDrop={drop}
-      onKeyDown={pressed}
-    >
+    <div class="track" style={place(lane)} data-track={track.track} onKeyDown={pressed}>
       <button
         {...stops}
         class="name"
         aria-label={track.name}
-        title={`${track.name}: ${counted(track.drawn, "event")}. Alt+↑ and Alt+↓ move it, P pins it, H hides it.`}
+        title={`${track.name}: ${counted(track.drawn, "event")}. P pins it, H hides it.`}
         aria-expanded={foldable ? lane.open : undefined}
         onClick={() => foldable && toggleFold(`t${track.track}`)}
       >

@@ -13,6 +13,7 @@ import { hiddenAtFirst, layout as laidOut, visible, type Catalogue, type Lane, t
 import { readingText } from "../timeline/counters";
 import type { Slice } from "../timeline/pick";
 import type { Arrow, Spot } from "../timeline/overlay";
+import { Minimap } from "../timeline/minimap";
 import { rulerHeight } from "../timeline/ruler";
 import { Scene } from "../timeline/scene";
 import { around, type Extent } from "../timeline/viewport";
@@ -34,12 +35,12 @@ const FOLLOW_MS = 500;
 
 export function Pane({ catalogue }: { catalogue: Catalogue }) {
   shown(catalogue);
-  const places = { root: useRef<HTMLDivElement>(null), scroller: useRef<HTMLDivElement>(null), ruler: useRef<HTMLCanvasElement>(null), lanes: useRef<HTMLCanvasElement>(null), overlay: useRef<HTMLCanvasElement>(null), stage: useRef<HTMLDivElement>(null) };
+  const places = { root: useRef<HTMLDivElement>(null), scroller: useRef<HTMLDivElement>(null), ruler: useRef<HTMLCanvasElement>(null), lanes: useRef<HTMLCanvasElement>(null), overlay: useRef<HTMLCanvasElement>(null), minimap: useRef<HTMLCanvasElement>(null), stage: useRef<HTMLDivElement>(null) };
   const [control, hold] = useState<Control | null>(null);
   const [pointed, point] = useState<Pointed | null>(null);
-  const [asTable, tabulate] = useState(false);
-  const { folded, pinned, hidden, order } = state.value;
-  const as = useMemo(() => arrangement(catalogue), [catalogue, folded, pinned, hidden, order]);
+  const { folded, pinned, hidden, tracks } = state.value;
+  const asTable = state.value.rows !== undefined;
+  const as = useMemo(() => arrangement(catalogue), [catalogue, folded, pinned, hidden, tracks]);
   const layout = useMemo(() => laidOut(catalogue, as), [catalogue, as]);
   const axis = rulerHeight(catalogue.steps);
 
@@ -58,9 +59,11 @@ export function Pane({ catalogue }: { catalogue: Catalogue }) {
     const stop = new AbortController();
     new Pointer(made, canvases.overlay, places.scroller.current!, point).listen(stop.signal);
     onRuler(made, canvases.ruler, stop.signal);
+    const minimap = new Minimap(scene, places.minimap.current!, stop.signal);
     hold(made);
     return () => {
       stop.abort();
+      minimap.close();
       scene.close();
     };
   }, [catalogue]);
@@ -96,16 +99,24 @@ export function Pane({ catalogue }: { catalogue: Catalogue }) {
 
   return (
     <div class="trace" ref={places.root} data-tool={tool.value} data-selected={state.value.sel} aria-busy="true" onKeyDown={pressed}>
-      <Toolbar {...{ catalogue, control, as, asTable, onTable: () => tabulate(!asTable) }} />
+      <Toolbar {...{ catalogue, control, as }} />
       {asTable && control && (
         <EventsInView catalogue={catalogue} view={control.scene.target} tracks={spansOf(layout)} />
       )}
+      <canvas class="minimap" ref={places.minimap} hidden={asTable} aria-hidden="true" title="The whole recording. Click or drag to move the window." />
       <div class="lanes" ref={places.scroller} hidden={asTable}>
         <div class="corner" style={{ height: `${axis}px` }}>
+          <input
+            type="search"
+            aria-label="Filter tracks"
+            placeholder="Filter tracks"
+            value={tracks ?? ""}
+            onInput={(event) => change({ tracks: event.currentTarget.value })}
+          />
           {catalogue.steps.length > 0 && <span>Steps</span>}
         </div>
         <canvas class="ruler" ref={places.ruler} aria-hidden="true" />
-        <Names {...{ catalogue, layout, as, axis }} />
+        <Names {...{ catalogue, layout, axis }} />
         <div class="sheet" ref={places.stage} style={{ top: `${axis}px` }}>
           <canvas ref={places.lanes} aria-hidden="true" />
           <canvas

@@ -4,19 +4,23 @@ import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 
 import { Swatch } from "../charts/categories";
+import { Head } from "../charts/twin";
 import { useAnswer, type Answer } from "../data/client";
 import { CATEGORIES, CATEGORY_OF, type Category } from "../data/made/categories";
 import type { Missing, Unavailable } from "../data/made/types";
-import { counted, duration, moment, number, percent } from "../format";
+import { counted, duration, moment, number, oneUnit, percent } from "../format";
 import { Fact } from "../parts/fact";
 import { Name } from "../parts/name";
 import { MissingFields, Waiting } from "../parts/unavailable";
+import { change } from "../state/url";
+import { amount } from "../timeline/counters";
 import type { Section } from "../timeline/model";
 import type { Band } from "../timeline/overlay";
 import { sliceAt } from "../timeline/pick";
 import { around, type Extent } from "../timeline/viewport";
 import { explained, type Choice } from "./chosen";
 import type { Control } from "./control";
+import { Flame } from "./flame";
 import { about, type Place } from "./questions";
 import { Time } from "./span";
 
@@ -36,6 +40,7 @@ interface Totals {
   host_ops: Sum[];
   kernels: Sum[];
   names: Sum[];
+  counters: { track: number; name: string; unit: string | null; least: number; mean: number; greatest: number }[];
   missing: Missing[];
 }
 interface Owned {
@@ -122,10 +127,12 @@ export function Area({ of, control }: { of: Extract<Choice, { kind: "area" }>; c
           <button title="Key F" onClick={() => control.fit()}>Fit</button>
           <button title="Key M" onClick={() => control.mark()}>Mark</button>
           <button title="Key E" onClick={() => control.explain()}>Explain this time</button>
+          <button onClick={() => change({ rows: "name" })}>Events by name</button>
         </span>
       </header>
       {explained.value && <Explained ask={{ from_ps: Math.max(of.begin, 0), to_ps: of.end }} control={control} />}
       <Sums answer={answer} control={control} />
+      <Flame of={of} />
     </>
   );
 }
@@ -133,7 +140,7 @@ export function Area({ of, control }: { of: Extract<Choice, { kind: "area" }>; c
 function Sums({ answer, control }: { answer: Answer<Totals>; control: Control }) {
   if (answer.state === "waiting") return <Waiting />;
   if (answer.state === "refused") return <Refusal text={answer.error.message} code={answer.error.code} what="The sums of this time" />;
-  const { spans, account_ps, owners, ops, host_ops, kernels, names, missing, unavailable } = answer.value;
+  const { spans, account_ps, owners, ops, host_ops, kernels, names, counters, missing, unavailable } = answer.value;
   if (unavailable) return <p role="status">{unavailable.reason} {unavailable.remedy}</p>;
   const devices = [...new Set(owners.map((each) => each.device))];
   return (
@@ -157,9 +164,27 @@ function Sums({ answer, control }: { answer: Answer<Totals>; control: Control })
         <SumTable title="Ops on the host" rows={summed(host_ops)} />
         <SumTable title="Kernels" rows={summed(kernels)} />
         {ops.length + host_ops.length + kernels.length === 0 && <SumTable title="Events by name, including nested events" rows={summed(names)} />}
+        {counters.length > 0 && <Counters of={counters} />}
       </div>
       <MissingFields missing={missing} />
     </>
+  );
+}
+
+function Counters({ of }: { of: Totals["counters"] }) {
+  return (
+    <table class="twin sums">
+      <caption>Counters</caption>
+      <Head of={["", "Least", "Mean", "Greatest"]} numbers={["Least", "Mean", "Greatest"]} />
+      <tbody>
+        {of.map(({ track, name, unit, least, mean, greatest }) => (
+          <tr key={track}>
+            <th scope="row">{name}</th>
+            {[least, mean, greatest].map((value, k) => <td key={k} class="number" data-value={value}>{amount(value, unit ?? "")}</td>)}
+          </tr>
+        ))}
+      </tbody>
+    </table>
   );
 }
 
@@ -168,6 +193,7 @@ function mostFirst<T extends { time_ps: number | null }>(rows: T[]): T[] {
 }
 
 const MOST_SUMS = 12;
+const MOST_PARTS = 5;
 
 /** One row: what took time, how much, and its share or count. */
 interface Summed {
@@ -179,20 +205,23 @@ interface Summed {
   title?: string | null;
   ps: number;
   beside: string;
+  /** Part of the row before. */
+  part?: boolean;
 }
 
 function SumTable({ title, rows }: { title: string; rows: Summed[] }) {
   if (rows.length === 0) return null;
+  const time = oneUnit(rows.map((each) => each.ps));
   return (
     <table class="twin sums">
       <caption>{title}</caption>
       <tbody>
-        {rows.map(({ owner, category, what, title, ps, beside }, k) => (
-          <tr key={k} data-owner={owner}>
+        {rows.map(({ owner, category, what, title, ps, beside, part }, k) => (
+          <tr key={k} data-owner={owner} class={part ? "part" : undefined}>
             <th scope="row" title={title ?? undefined}>
               {category && <Swatch category={category} />} {what}
             </th>
-            <td class="number" title={`${ps} ps`} data-ps={ps}>{duration(ps)}</td>
+            <td class="number" title={`${ps} ps`} data-ps={ps}>{time(ps)}</td>
             <td class="number">{beside}</td>
           </tr>
         ))}
@@ -269,13 +298,11 @@ function Told({ of, control }: { of: Explanation; control: Control }) {
       <div class="columns-of-facts">
         <SumTable
           title="Causes of the time"
-          rows={of.owners.map(({ owner, label, parts, ps, percent: share }) => ({
-            owner,
-            category: categoryOf(owner),
-            what: <>{label}<small> {parts.flatMap(({ name }) => name ?? []).slice(0, 2).join(", ")}</small></>,
-            ps,
-            beside: percent(share),
-          }))}
+          rows={of.owners.flatMap(({ owner, label, parts, ps, percent: share }) => [
+            { owner, category: categoryOf(owner), what: label, ps, beside: percent(share) },
+            ...parts.slice(0, MOST_PARTS).flatMap((part) =>
+              part.name === null ? [] : { what: <Name text={part.name} />, title: part.name, ps: part.ps, beside: percent((100 * part.ps) / of.dur_ps), part: true }),
+          ])}
         />
         <SumTable
           title="Meanwhile on the host"

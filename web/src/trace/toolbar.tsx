@@ -19,11 +19,10 @@ interface Props {
   catalogue: Catalogue;
   control: Control | null;
   as: Arrangement;
-  asTable: boolean;
-  onTable: () => void;
 }
 
-export function Toolbar({ catalogue, control, as, asTable, onTable }: Props) {
+export function Toolbar({ catalogue, control, as }: Props) {
+  const asTable = state.value.rows !== undefined;
   const hidden = [...as.hidden].filter((each) => catalogue.tracks[each] !== undefined);
   return (
     <div class="toolbar" role="toolbar" aria-label="Timeline">
@@ -52,7 +51,7 @@ export function Toolbar({ catalogue, control, as, asTable, onTable }: Props) {
       {(catalogue.hosts.length > 1 || base()) && <Others catalogue={catalogue} />}
       {hidden.length > 0 && <Hidden catalogue={catalogue} hidden={hidden} />}
       <Marks control={control} />
-      <button data-twin aria-pressed={asTable} title="Key T" onClick={onTable}>
+      <button data-twin aria-pressed={asTable} title="Key T" onClick={() => change({ rows: asTable ? "" : "events" })}>
         {asTable ? "As a timeline" : "As a table"}
       </button>
       <button title="Save this window for Perfetto" onClick={() => saveWindow(control)}>Save</button>
@@ -115,6 +114,7 @@ function Search({ control }: { control: Control | null }) {
       <output data-found={found?.count}>
         {asked && answer.state === "refused" ? answer.error.message : found ? counted(found.count, "event") : ""}
       </output>
+      {found && found.count > 0 && state.value.rows === undefined && <button onClick={() => change({ rows: "events" })}>List</button>}
     </span>
   );
 }

@@ -17,6 +17,7 @@ from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
+    from stepscope.derive.trace_rows.drawn_rows import TraceTimeline
 
 #: Columns of `TrackCatalogue.steps`.
 RULER_STEPS: Final[dict[str, pl.DataType]] = {
@@ -67,7 +68,8 @@ class TrackCatalogue(msgspec.Struct, frozen=True, kw_only=True):
             section collapsed until the user expands it.
         tracks: Tracks of the timeline; `spans`: number of spans on the track; `drawn`:
             number of spans that are drawn by default; `recorded`: whether the track was
-            recorded, not derived.
+            recorded, not derived; `place`: position in the section's list of tracks,
+            in which the lines of the main thread are the first of all threads.
         counters: Counters; their track numbers follow those of the timeline.
         steps: Windows of the steps, columns `RULER_STEPS`; empty without steps.
         categories: Names of the categories by number.
@@ -106,6 +108,10 @@ def track_catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavail
         (pl.col("end") - pl.col("begin")).alias("spans"),
         pl.col("source").is_not_null().alias("recorded"),
     )
+    on_main = pl.col("id").is_in(_main_threads(profile, host, shown.timeline))
+    is_later = pl.col("id").is_not_null() & ~on_main
+    order = tracks.select(later=is_later, row=pl.int_range(pl.len()))
+    tracks = tracks.with_columns(place=order.sort("later", "row")["row"].arg_sort())
     ruler = _step_ruler(profile, host)
     missing: tuple[Missing, ...] = ()
     if isinstance(ruler, Unavailable):
@@ -145,6 +151,25 @@ def track_catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavail
         steps=ruler,
         missing=missing,
     )
+
+
+def _main_threads(
+    profile: ProfileData, host: str, timeline: TraceTimeline
+) -> list[int]:
+    """Return the ids of the threads with the steps' markers, else of the main threads.
+
+    On Linux, the main thread of a process has the id of the process.
+    """
+    threads = timeline.tracks.filter(pl.col("kind") == "thread")
+    numbered = profile.derived(host, steps)
+    if not isinstance(numbered, Unavailable):
+        marked = threads.filter(
+            pl.col("source").is_in(numbered.rows["track"].implode())
+        )
+        if len(marked):
+            return marked["id"].drop_nulls().to_list()
+    processes = timeline.sections["process"].gather(threads["section"])
+    return threads.filter(threads["id"] == processes)["id"].to_list()
 
 
 def _step_ruler(profile: ProfileData, host: str) -> pl.DataFrame | Unavailable:

@@ -54,6 +54,17 @@ class CounterTile(msgspec.Struct, frozen=True, kw_only=True):
     samples: pl.DataFrame
 
 
+#: Columns of the ranges of counters.
+RANGE_COLUMNS: Final[dict[str, pl.DataType]] = {
+    "track": pl.Int32(),
+    "name": pl.String(),
+    "unit": pl.String(),
+    "least": pl.Float64(),
+    "mean": pl.Float64(),
+    "greatest": pl.Float64(),
+}
+
+
 def counter_curves_of(profile: ProfileData, host: str) -> tuple[CounterCurve, ...]:
     """Return the counters of a host; their numbers follow those of its tracks."""
     curves = profile.derived(host, counter_curves)
@@ -109,3 +120,29 @@ def counter_tile(
         curves=tuple(chosen),
         samples=pl.concat(samples),
     )
+
+
+def counter_ranges(
+    profile: ProfileData, host: str, *, begin_ps: int, end_ps: int
+) -> pl.DataFrame:
+    """Return what the counters of a host reached in [begin_ps, end_ps).
+
+    Columns `RANGE_COLUMNS`; a value lasts until the next one, and the mean is over the
+    part of the window that has a value. A counter without a value there has no row.
+    """
+    shown = host_timeline(profile, host)
+    rows = []
+    if not isinstance(shown, Unavailable):
+        for number, curve in enumerate(counter_curves_of(profile, host)):
+            first, last = np.searchsorted(curve.time_ps, (begin_ps, end_ps))
+            before = max(int(first) - 1, 0)
+            starts = np.maximum(curve.time_ps[before:last], begin_ps)
+            # The value before the window counts if it lasts into the window.
+            lasted = np.diff(starts, append=end_ps)
+            value, lasted = curve.value[before:last][lasted > 0], lasted[lasted > 0]
+            if len(value):
+                track = shown.timeline.tracks.height + number
+                mean = float(np.average(value, weights=lasted))
+                reached = (float(value.min()), mean, float(value.max()))
+                rows.append((track, curve.name, curve.unit, *reached))
+    return pl.DataFrame(rows, RANGE_COLUMNS, orient="row")

@@ -74,7 +74,7 @@ def count_spans(
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
         return shown
-    wanted = _wanted_names(shown, text)
+    wanted = names_with_text(shown, text)
     by_track, by_name = [], np.zeros(len(wanted), np.int64)
     for track, spans, code in _track_spans(shown):
         chosen = wanted[code]
@@ -127,7 +127,7 @@ def find_span(
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
         return shown
-    wanted = _wanted_names(shown, text)
+    wanted = names_with_text(shown, text)
     forward = direction is Direction.NEXT
     if after is not None:
         found_before = shown.place_of_item(*after)
@@ -164,8 +164,12 @@ def _track_spans(shown: HostTimeline) -> Iterator[tuple[int, LaneIndex, Int32s]]
         yield track, spans, own_types if line is None else line.spans.name
 
 
-def _wanted_names(shown: HostTimeline, text: str) -> Bools:
-    """Return, for each code of a name, whether the name matches the text."""
+def names_with_text(shown: HostTimeline, text: str) -> Bools:
+    """Return, for each code of a name, whether the name contains the text.
+
+    Raises:
+        BadUsage: As for `count_spans`.
+    """
     if not text:
         raise BadUsage("the text to search for is empty")
     pattern = text[1:-1] if len(text) > 2 and text[0] == text[-1] == "/" else None

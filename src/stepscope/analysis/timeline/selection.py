@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from stepscope.analysis.timeline.search import names_with_text
 from stepscope.analysis.timeline.spans import host_timeline, typed_frame
 from stepscope.derive.account.time_by_cause import account, charged_rows
 from stepscope.derive.columns.arrays import codes, handles, ints
@@ -112,16 +113,19 @@ def chosen_spans(
     end_ps: int,
     tracks: Sequence[int] = (),
     all_rows: bool = True,
+    text: str | None = None,
 ) -> Iterator[TrackSelection]:
     """Yield, track by track, the spans that begin in a window or extend into it.
 
     Args:
         tracks: Rows of the timeline's tracks; empty for all.
         all_rows: Whether to include folded and hidden events.
+        text: Text in the names of the spans, as for `count_spans`; None for all names.
 
     Raises:
-        BadUsage: A track does not exist.
+        BadUsage: A track does not exist, or the text is empty or a wrong pattern.
     """
+    wanted = None if text is None else names_with_text(shown, text)
     type_ = handles(shown.events, "type")
     drawn = shown.timeline.tracks["drawn_rows"].to_list()
     for track in sorted(set(tracks) or range(shown.timeline.tracks.height)):
@@ -135,9 +139,13 @@ def chosen_spans(
         if not all_rows:
             is_drawn = shown.item_rows(track, items) < drawn[track]
             positions, items = positions[is_drawn], items[is_drawn]
+        code = type_[items] if line is None else line.spans.name[positions]
+        if wanted is not None:
+            is_wanted = wanted[code]
+            positions, items = positions[is_wanted], items[is_wanted]
+            code = code[is_wanted]
         start, dur = index.start_ps[positions], index.dur_ps[positions]
         inside = np.minimum(start + dur, end_ps) - np.maximum(start, begin_ps)
-        code = type_[items] if line is None else line.spans.name[positions]
         yield TrackSelection(track, items, start, dur, np.maximum(inside, 0), code)
 
 
@@ -151,6 +159,7 @@ def spans_in_view(
     offset: int,
     limit: int,
     all_rows: bool,
+    text: str | None = None,
 ) -> SpansInView | Unavailable:
     """Return one page of the list of spans in a window.
 
@@ -159,9 +168,10 @@ def spans_in_view(
         offset: Number of spans to skip, at least 0.
         limit: Maximum number of spans to return, at least 0.
         all_rows: Whether to include folded and hidden events.
+        text: As for `chosen_spans`.
 
     Raises:
-        BadUsage: A track does not exist, or a number is negative.
+        BadUsage: As for `chosen_spans`, or a number is negative.
     """
     if offset < 0 or limit < 0:
         raise BadUsage("offset and limit must not be negative")
@@ -171,7 +181,12 @@ def spans_in_view(
     chosen = [
         (spans.track, spans.items, spans.start_ps)
         for spans in chosen_spans(
-            shown, begin_ps=begin_ps, end_ps=end_ps, tracks=tracks, all_rows=all_rows
+            shown,
+            begin_ps=begin_ps,
+            end_ps=end_ps,
+            tracks=tracks,
+            all_rows=all_rows,
+            text=text,
         )
     ]
     lengths = [len(items) for _, items, _ in chosen]

@@ -18,6 +18,7 @@ from stepscope.reporting.words.findings import (
     fitting_actions,
     gain_text,
     lead_sentence,
+    saving_size,
     saving_text,
     status_name,
 )
@@ -84,7 +85,8 @@ class Valuable(Frozen, frozen=True, eq=True):
             finding's position in the order.
         found: Sentence on what was found; empty if the headline says it.
         action: Sentence on what to do; empty if no change is known.
-        promise: Sentence on the possible gain; empty if the gain is unknown.
+        gain: The possible gain in a few words; empty if it is unknown.
+        promise: Sentence on the possible gain; empty if it is unknown.
         code: The change as a line of code or as environment variables; empty if the
             change has neither form.
     """
@@ -93,6 +95,7 @@ class Valuable(Frozen, frozen=True, eq=True):
     label: str
     found: str
     action: str
+    gain: str
     promise: str
     code: str
 
@@ -160,12 +163,14 @@ def _make_valuable(
     if actions and not frameworks and actions[0].framework != "any":
         action = f"{action.removesuffix('.')} (as in {actions[0].framework})."
     predicted = predicted_gain(finding, actions)
-    promise = gain_text(finding) if _gains_something(finding) else None
+    saving = finding.saving_ms if _gains_something(finding) else None
+    promise = gain_text(finding) if saving is not None else None
     return Valuable(
         finding=finding.id,
         label="Do first" if is_first else label,
         found="" if is_first and (action or promise) else lead_sentence(finding),
         action=action,
+        gain=f"may save {saving_size(saving)}" if saving is not None else "",
         promise=(
             f"Predicted: {predicted}."
             if promise and predicted

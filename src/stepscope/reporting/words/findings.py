@@ -332,14 +332,18 @@ def gain_text(finding: Finding) -> str | None:
 
 
 def saving_text(saving: Saving) -> str:
+    """Write a gain per step, and why the gain may be larger."""
+    size = saving_size(saving)
+    return f"{size}: {UNKNOWN_SPEED}" if saving.open_above else size
+
+
+def saving_size(saving: Saving) -> str:
     """Write a gain per step, and whether the gain may be larger."""
     if not saving.open_above:
         return f"{range_ms(saving.low, saving.high)} a step"
     if saving.low > 0:
-        size = f"{range_ms(saving.low, saving.high)} a step, or more"
-    else:
-        size = f"{ms(saving.high)} a step, perhaps less or more"
-    return f"{size}: {UNKNOWN_SPEED}"
+        return f"{range_ms(saving.low, saving.high)} a step, or more"
+    return f"{ms(saving.high)} a step, perhaps less or more"
 
 
 def evidence_basis_text(finding: Finding) -> str:

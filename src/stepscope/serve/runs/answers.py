@@ -158,7 +158,11 @@ def write_findings(opened: Opened, hosts: tuple[str, ...]) -> bytes:
     """Write the headline, and every finding as a record and as sentences."""
     view = opened.view_of_hosts(hosts)
     opened.working.stage("Findings")
-    body = findings_record(view.profile)
+    judged = judge_profile(view.profile)
+    body = findings_record(view.profile, judged)
+    steps_ms = (finding.mean_step_ms for finding in judged.findings)
+    step_ms = next((ms for ms in steps_ms if ms is not None), None)
+    opened.keep_verdict(hosts, judged.headline.text, step_ms)
     absent = {
         name: plain(result)
         for name in _NOT_EVERYWHERE

@@ -11,7 +11,6 @@ from stepscope.analysis.ops.selection import op_names
 from stepscope.analysis.steps.rows import step_number_at
 from stepscope.analysis.timeline.best_span import best_spot
 from stepscope.derive.frameworks import frameworks_used
-from stepscope.reporting.compose import judge_profile
 from stepscope.reporting.plain import plain, plain_fields
 from stepscope.reporting.words import findings as finding_words
 from stepscope.reporting.words.checks import (
@@ -25,15 +24,15 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.analysis.tools import ProfileWithTools
     from stepscope.derive.facts.evidence import Evidence
+    from stepscope.reporting.compose import Judgement
     from stepscope.reporting.plain import Plain
 
 #: Rule → tools that show the numbers of the rule.
 _PAGES: Final = {rule.item.id: rule.item.tools for rule in RULES}
 
 
-def findings_record(profile: ProfileWithTools) -> dict[str, Plain]:
+def findings_record(profile: ProfileWithTools, judged: Judgement) -> dict[str, Plain]:
     """Return the headline, the most valuable findings, the checklist, all findings."""
-    judged = judge_profile(profile)
     frameworks = profile.of_run(frameworks_used)
     spots = _EvidenceSpots(profile)
     by_id = {finding.id: finding for finding in judged.findings}
@@ -50,7 +49,9 @@ def findings_record(profile: ProfileWithTools) -> dict[str, Plain]:
             {
                 "finding": tip.finding,
                 "label": tip.label,
-                "text": " ".join(part for part in (tip.found, tip.action) if part),
+                "found": tip.found,
+                "action": tip.action,
+                "gain": tip.gain,
                 "promise": tip.promise,
                 "code": tip.code,
                 "place": spots.describe_place(by_id[tip.finding].evidence[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stepscope.advice.engine import DERIVATIONS
 from stepscope.analysis.tools import find_tool, tool_needs
@@ -34,6 +34,20 @@ _HOSTS: Final = "hosts"
 _MIN_RESULT_BYTES: Final = 2**16
 
 
+class RunSummary(NamedTuple):
+    """What the list of runs says about a run that was read.
+
+    Attributes:
+        frameworks: Frameworks of the program; None until an answer needed them.
+        verdict: The first sentence of the findings; None until they were computed.
+        step_ms: Mean step time, in milliseconds; None if it is unknown.
+    """
+
+    frameworks: tuple[str, ...] | None = None
+    verdict: str | None = None
+    step_ms: float | None = None
+
+
 class View:
     """A profile limited to some of its hosts."""
 
@@ -56,8 +70,8 @@ class Opened:
 
     def __init__(self, profile: ProfileWithTools, working: Working) -> None:
         self.working = working
-        #: Frameworks of all hosts; None until an answer needs them.
-        self.frameworks: tuple[str, ...] | None = None
+        #: About all hosts, as far as answers needed it.
+        self.summary = RunSummary()
         self._all = profile
         self._views: Bounded[View] = Bounded(_RESULTS_BYTES)
         self._results: Bounded[msgspec.Struct | Unavailable] = Bounded(_RESULTS_BYTES)
@@ -88,9 +102,18 @@ class Opened:
         profile = self.view_of_hosts(hosts).profile
         if profile.hosts != self._all.hosts:
             return profile.of_run(frameworks_used)
-        if self.frameworks is None:
-            self.frameworks = profile.of_run(frameworks_used)
-        return self.frameworks
+        frameworks = self.summary.frameworks
+        if frameworks is None:
+            frameworks = profile.of_run(frameworks_used)
+            self.summary = self.summary._replace(frameworks=frameworks)
+        return frameworks
+
+    def keep_verdict(
+        self, hosts: tuple[str, ...], verdict: str, step_ms: float | None
+    ) -> None:
+        """Keep the first sentence and the mean step if they are about all hosts."""
+        if self.view_of_hosts(hosts).profile.hosts == self._all.hosts:
+            self.summary = self.summary._replace(verdict=verdict, step_ms=step_ms)
 
     def tool_result(
         self, tool: str, hosts: tuple[str, ...], options: Mapping[str, object]

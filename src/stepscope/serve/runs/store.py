@@ -24,7 +24,7 @@ from stepscope.errors import BadInput, StepscopeError
 from stepscope.rundir import Run
 from stepscope.serve.errors import Refused
 from stepscope.serve.runs.cache import Bounded, Work, Working
-from stepscope.serve.runs.opened import Opened
+from stepscope.serve.runs.opened import Opened, RunSummary
 from stepscope.session import open_found
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         size_bytes: Size of all files together.
         state: "writing" while the files may still grow; "unreadable" if reading failed.
         reason: Why the run is unreadable; None otherwise.
-        frameworks: Frameworks of the program; None until this version was read.
+        summary: What is known from reading this version.
     """
 
     id: str
@@ -62,7 +62,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int
     state: Literal["ready", "writing", "unreadable"]
     reason: str | None = None
-    frameworks: tuple[str, ...] | None = None
+    summary: RunSummary = RunSummary()
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,8 +136,8 @@ class Store:
         #: Run → version that could not be read, and the error. Requests do not read
         #: that version again, and the page does not open on this run.
         self._unreadable: dict[str, tuple[str, BadInput]] = {}
-        #: Run → version that was read, and the program's frameworks.
-        self._frameworks: dict[str, tuple[str, tuple[str, ...]]] = {}
+        #: Run → version that was read, and what is known from that.
+        self._summaries: dict[str, tuple[str, RunSummary]] = {}
         self._working = Working()
         self._looking = threading.Lock()
         self._listing: Listing | None = None
@@ -227,8 +227,7 @@ class Store:
             with self._working.announce_work(entry.id, stages=stages + 1):
                 opened = self._open_run(entry)
                 computed = compute(opened)
-            if opened.frameworks is not None:
-                self._frameworks[entry.id] = (entry.version, opened.frameworks)
+            self._summaries[entry.id] = (entry.version, opened.summary)
             self._answers.put_value(key, computed, cost_bytes=len(computed))
             return computed
 
@@ -446,7 +445,7 @@ class Store:
             versions[run_id] = since
             unread, failure = self._unreadable.get(run_id, ("", None))
             failed = failure is not None and unread == version
-            read, frameworks = self._frameworks.get(run_id, ("", None))
+            read, summary = self._summaries.get(run_id, ("", RunSummary()))
             # The clock of a file server may be ahead. If it is, files count as complete
             # if nothing has changed since they were first seen.
             quiet = (
@@ -462,7 +461,7 @@ class Store:
                     size_bytes=stamp.size_bytes,
                     state="unreadable" if failed else "ready" if quiet else "writing",
                     reason=str(failure) if failed else None,
-                    frameworks=frameworks if read == version else None,
+                    summary=summary if read == version else RunSummary(),
                 )
             )
         self._versions = versions
@@ -518,7 +517,7 @@ def _make_listing(
     state = repr(
         (
             [
-                (entry.id, entry.run.name, entry.version, entry.state, entry.frameworks)
+                (entry.id, entry.run.name, entry.version, entry.state, entry.summary)
                 for entry in entries
             ],
             refused,

@@ -8,12 +8,14 @@ import msgspec
 import polars as pl
 
 from stepscope.advice.catalogue import OWNER_TEXTS
+from stepscope.analysis.timeline import call_tree as calling
 from stepscope.analysis.timeline import catalogue as catalogues
 from stepscope.analysis.timeline import counters as counting
 from stepscope.analysis.timeline import details as span_details
 from stepscope.analysis.timeline import flows as arrows
 from stepscope.analysis.timeline import search as searching
 from stepscope.analysis.timeline import selection as choosing
+from stepscope.analysis.timeline import span_groups as grouping
 from stepscope.analysis.timeline import tiles as drawing
 from stepscope.analysis.trace_viewer.events import trace_spans
 from stepscope.analysis.trace_viewer.viewer import host_traces
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.timeline.catalogue import TrackCatalogue
     from stepscope.analysis.timeline.search import Direction, Side, SoughtKernel
+    from stepscope.analysis.timeline.span_groups import GroupedBy
     from stepscope.analysis.tools import ProfileWithTools
     from stepscope.reporting.plain import Plain
     from stepscope.reporting.to_trace_json import TraceFrame
@@ -67,12 +70,18 @@ class Area(NamedTuple):
     tracks: tuple[int, ...]
 
 
+class Wanted(NamedTuple):
+    """A text in the names of spans, and whether folded and hidden spans count."""
+
+    text: str | None
+    all_rows: bool
+
+
 class Page(NamedTuple):
-    """One page of a long list; `all` includes folded and hidden events."""
+    """One page of a long list."""
 
     offset: int
     limit: int
-    all: bool
 
 
 class Sought(NamedTuple):
@@ -116,9 +125,10 @@ def write_catalogue(opened: Opened, host: str | None, *, version: str) -> bytes:
 def _sections_and_tracks(catalogue: TrackCatalogue) -> dict[str, Plain]:
     """Return the sections with their tracks, and all tracks, counter tracks last."""
     numbered = catalogue.tracks.with_row_index("track")
-    tracks = dict(numbered.group_by("section").agg("track").iter_rows())
+    listed = numbered.sort("place").group_by("section", maintain_order=True)
+    tracks = dict(listed.agg("track").iter_rows())
     sections = [
-        {**row, "tracks": sorted(tracks.get(place, []))}
+        {**row, "tracks": tracks.get(place, [])}
         for place, row in enumerate(catalogue.sections.iter_rows(named=True))
     ]
     rows = [
@@ -253,21 +263,39 @@ def write_flows(
 
 
 def write_totals(profile: ProfileWithTools, host: str, area: Area) -> bytes:
-    """Write the totals of a time range."""
-    return _encode_members(choosing.window_totals(profile, host, **area._asdict()))
+    """Write the totals of a time range, and what its counters reached."""
+    totals = choosing.window_totals(profile, host, **area._asdict())
+    if isinstance(totals, Unavailable):
+        return _encode_members(totals)
+    reached = counting.counter_ranges(
+        profile, host, begin_ps=area.begin_ps, end_ps=area.end_ps
+    )
+    return _encode_members({**plain_fields(totals), "counters": plain(reached)})
 
 
-def write_events(profile: ProfileWithTools, host: str, area: Area, page: Page) -> bytes:
+def write_calls(profile: ProfileWithTools, host: str, area: Area) -> bytes:
+    """Write the calls of threads in a time range as one tree."""
+    return _encode_members(calling.call_tree(profile, host, **area._asdict()))
+
+
+def write_events(
+    profile: ProfileWithTools, host: str, area: Area, wanted: Wanted, page: Page
+) -> bytes:
     """Write one page of the spans in a time range."""
     spans = choosing.spans_in_view(
-        profile,
-        host,
-        **area._asdict(),
-        offset=page.offset,
-        limit=page.limit,
-        all_rows=page.all,
+        profile, host, **area._asdict(), **wanted._asdict(), **page._asdict()
     )
     return _encode_members(spans)
+
+
+def write_groups(
+    profile: ProfileWithTools, host: str, area: Area, wanted: Wanted, by: GroupedBy
+) -> bytes:
+    """Write the spans in a time range in groups."""
+    groups = grouping.span_groups(
+        profile, host, **area._asdict(), **wanted._asdict(), by=by
+    )
+    return _encode_members(groups)
 
 
 def write_window(profile: ProfileWithTools, host: str, area: Area) -> bytes:

@@ -113,6 +113,8 @@ def _answers_about_run(opened: Opened) -> Iterator[tuple[str, bytes]]:
         "bytes": 0,
         "format": "",
         "frameworks": plain(opened.named_frameworks(())),
+        "verdict": None,
+        "step_ms": None,
         "state": "ready",
         "reason": None,
         "version": _RUN,
