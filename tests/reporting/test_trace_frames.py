@@ -1,4 +1,4 @@
-"""Tiles and arrows as frames, read back by a second reader of the written format."""
+"""Tiles as frames, read back by a second reader of the written format."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.analysis.timeline.flows import FLOW_COLUMNS, TrackFlows
 from stepscope.analysis.timeline.tiles import SLICE_COLUMNS, Tiles
 from stepscope.derive.step_time.owners import CATEGORIES
-from stepscope.reporting.to_trace_json import TraceFrame, flow_frame, slice_frame
+from stepscope.reporting.to_trace_json import TraceFrame, slice_frame
 from stepscope.serve import frames
 
 #: As docs/formats/trace-tiles.md has them: type → struct's letter and its bytes.
@@ -139,36 +138,3 @@ def test_numbers_and_names_arrive_as_they_are(rows: list[tuple[Any, ...]]) -> No
             *(columns[name] for name in ("track", *SLICE_COLUMNS)), strict=True
         )
     ]
-
-
-def test_arrows_are_read_back_from_their_bytes() -> None:
-    arrows = TrackFlows(
-        host="vm",
-        begin_ps=1000,
-        end_ps=2000,
-        count=9,
-        left_out=8,
-        flows=pl.DataFrame(
-            [(4, 1, 70, 990, 0, 0, 12, 1500, 2**62)], FLOW_COLUMNS, orient="row"
-        ),
-    )
-    meta, columns = sent(flow_frame(arrows))
-    assert meta == {
-        "kind": "flows",
-        "host": "vm",
-        "begin_ps": 1000,
-        "end_ps": 2000,
-        "count": 9,
-        "left_out": 8,
-    }
-    assert {name: values[0] for name, values in columns.items()} == {
-        "launch_track": 4,
-        "launch_row": 1,
-        "launch_item": 70,
-        "launch_end_ps": 990,
-        "device_track": 0,
-        "device_row": 0,
-        "device_item": 12,
-        "device_start_ps": 1500,
-        "correlation": 2**62,
-    }

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.analysis.timeline.counters import CounterTile
-    from stepscope.analysis.timeline.flows import TrackFlows
     from stepscope.analysis.timeline.tiles import Tiles
     from stepscope.analysis.trace_viewer.events import HostSpans, SpanPiece
     from stepscope.analysis.trace_viewer.viewer import HostTrace
@@ -261,12 +260,6 @@ def _metadata_event(
     )
 
 
-#: Columns that identify a span on the timeline, and their types.
-_PLACES: Final[dict[str, pl.DataType]] = {
-    "track": pl.Int32(),
-    "row": pl.Int32(),
-    "item": pl.Float64(),
-}
 #: Columns of slices that are sent as 64-bit floats, JavaScript's only number type.
 #: Integers are exact up to 2^53.
 _REALS: Final = pl.col("start_ps", "end_ps", "busy_ps", "count", "item", "first").cast(
@@ -292,27 +285,6 @@ def slice_frame(tile: Tiles) -> TraceFrame:
             **_window_members(tile.begin_ps, tile.end_ps),
             "bucket_ps": plain(tile.bucket_ps),
             "categories": plain(tile.categories),
-        },
-    )
-
-
-def flow_frame(arrows: TrackFlows) -> TraceFrame:
-    """Return the frame of the arrows in a time range."""
-    columns = arrows.flows.select(
-        *(pl.col(f"launch_{name}").cast(dtype) for name, dtype in _PLACES.items()),
-        pl.col("launch_end_ps").cast(pl.Float64),
-        *(pl.col(f"device_{name}").cast(dtype) for name, dtype in _PLACES.items()),
-        pl.col("device_start_ps").cast(pl.Float64),
-        pl.col("correlation"),
-    )
-    return TraceFrame(
-        columns,
-        {
-            "kind": "flows",
-            "host": arrows.host,
-            **_window_members(arrows.begin_ps, arrows.end_ps),
-            "count": arrows.count,
-            "left_out": arrows.left_out,
         },
     )
 

@@ -184,13 +184,6 @@ _PARTS: Final = (
         "search", lambda given: (given.read_text("text") or "",), answers.write_matches
     ),
     _Part("find", _read_sought, answers.write_next_match),
-    _Part(
-        "flows",
-        lambda given: (*_read_area(given), _read_span(given)),
-        answers.write_flows,
-        Lane.DRAWING,
-        COLUMNS,
-    ),
     _Part("totals", _read_area_of_tracks, answers.write_totals),
     _Part("calls", _read_area_of_tracks, answers.write_calls),
     _Part("events", _read_page, answers.write_events),

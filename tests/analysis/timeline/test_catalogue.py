@@ -14,7 +14,6 @@ from stepscope.analysis.timeline.catalogue import (
 )
 from stepscope.analysis.timeline.counters import CounterTile, counter_tile
 from stepscope.analysis.timeline.details import SpanDetails, details_of_span
-from stepscope.analysis.timeline.flows import track_flows
 from stepscope.analysis.timeline.relatives import Links
 from stepscope.analysis.timeline.search import (
     SoughtKernel,
@@ -158,7 +157,6 @@ def test_without_events_there_is_no_timeline() -> None:
         counter_tile(profile, "vm", tracks=[0], level=0, index=0),
         details_of_span(profile, "vm", track=0, item=0),
         find_span(profile, "vm", "x"),
-        track_flows(profile, "vm"),
         window_totals(profile, "vm", begin_ps=0, end_ps=1),
         spans_in_view(
             profile,

@@ -8,7 +8,11 @@ import numpy as np
 import polars as pl
 from tests.support.traces import blueprint
 
-from stepscope.analysis.timeline.details import SpanDetails, details_of_span
+from stepscope.analysis.timeline.details import (
+    MAX_PARTNERS,
+    SpanDetails,
+    details_of_span,
+)
 from stepscope.analysis.timeline.search import find_span
 from stepscope.analysis.timeline.spans import HostTimeline, Place
 
@@ -24,21 +28,21 @@ def details_of(lines: list[blueprint.Line], name: str) -> SpanDetails:
     return found
 
 
-def test_the_first_hundred_activities_of_a_graph_are_listed() -> None:
-    ids = {"correlation_id": 7}
+def test_the_first_thousand_activities_of_a_graph_are_listed() -> None:
+    ids, count = {"correlation_id": 7}, MAX_PARTNERS + 2
     found = details_of(
         [
             ("main", "cuGraphLaunch", 0, 9, ids),
-            *(("gpu:0/7", f"k{at}", 20 + 10 * at, 6, ids) for at in range(102)),
+            *(("gpu:0/7", f"k{at}", 20 + 10 * at, 6, ids) for at in range(count)),
         ],
         "cuGraphLaunch",
     )
     assert found.launched is not None
-    assert (found.launched_count, len(found.launched)) == (102, 100)
+    assert (found.launched_count, len(found.launched)) == (count, 1_000)
     assert [
         (one.name, one.start_ps // US, one.dur_ps // US, one.correlation)
         for one in found.launched
-    ] == [(f"k{at}", 20 + 10 * at, 6, 7) for at in range(100)]
+    ] == [(f"k{at}", 20 + 10 * at, 6, 7) for at in range(1_000)]
     assert found.launched_by is None
 
 

@@ -11,7 +11,6 @@ from tests.support.traces import blueprint
 from tests.support.traces.tiles import TrackSlices, track_tile, track_window
 
 from stepscope.analysis.timeline.details import SpanDetails, details_of_span
-from stepscope.analysis.timeline.flows import TrackFlows, track_flows
 from stepscope.analysis.timeline.search import (
     Direction,
     TextMatches,
@@ -456,7 +455,7 @@ def place(one: Span) -> Place:
     )
 
 
-def test_arrows_join_equal_ids_whose_ends_a_window_has() -> None:
+def test_arrows_join_equal_ids() -> None:
     profile = profile_of("two devices")
     spans = all_spans(profile)
     recorded = profile.derived("vm", trace_timeline).tracks["source"].is_not_null()
@@ -474,27 +473,11 @@ def test_arrows_join_equal_ids_whose_ends_a_window_has() -> None:
     works = sorted((one.item, one) for one in ids if one.name != "cuLaunchKernel")
     arrows = [(calls[ids[work]], work) for _, work in works]
     assert len(arrows) == 15
-    for begin, end in windows_of(spans):
-        for of in (None, *arrows[0], arrows[-1][1], spans[0]):
-            found = track_flows(
-                profile,
-                "vm",
-                begin_ps=begin,
-                end_ps=end,
-                of=None if of is None else of[:2],
-            )
-            assert isinstance(found, TrackFlows)
-            expected = [
-                (
-                    *(call.track, call.row, call.item, call.end_ps),
-                    *(work.track, work.row, work.item, work.start_ps, ids[work]),
-                )
-                for call, work in arrows
-                if (begin <= call.end_ps < end or begin <= work.start_ps < end)
-                and of in (None, call, work)
-            ]
-            assert found.flows.rows() == expected
-            assert (found.count, found.left_out) == (len(expected), 0)
+    flows = profile.derived("vm", trace_timeline).flows
+    found = zip(flows.launch_event, flows.device_event, flows.correlation, strict=True)
+    assert sorted(found) == sorted(
+        (call.item, work.item, ids[work]) for call, work in arrows
+    )
 
 
 def test_tiles_of_tracks_are_the_tiles_of_each(profile: ProfileData) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 import pytest
 from tests.support.traces.tiles import TrackSlices, track_tile
 
 import stepscope
+from stepscope.analysis.timeline.call_tree import CallTree, call_tree
 from stepscope.analysis.timeline.catalogue import TrackCatalogue, track_catalogue
-from stepscope.analysis.timeline.flows import TrackFlows, track_flows
+from stepscope.analysis.timeline.counters import counter_ranges
 from stepscope.analysis.timeline.selection import WindowTotals, window_totals
+from stepscope.analysis.timeline.span_groups import SpanGroups, span_groups
 from stepscope.analysis.timeline.tiles import (
     MAX_UNFOLDED,
     TILE_BUCKETS,
@@ -21,14 +24,14 @@ from stepscope.analysis.timeline.tiles import (
 from stepscope.derive.account.time_by_cause import account
 from stepscope.derive.step_time.owners import OWNERS
 from stepscope.derive.step_windows.windows import windows
-from stepscope.unavailable import Unavailable
+from stepscope.derive.trace_rows.drawn_rows import trace_timeline
+from stepscope.unavailable import Unavailable, require_available
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    import polars as pl
-
+    from stepscope.analysis.timeline.span_groups import GroupedBy
     from stepscope.derive.profile_data import ProfileData
 
 #: So coarse that most spans are folded and have to be unfolded.
@@ -105,19 +108,18 @@ def test_tiles_and_what_unfolds_from_them_reach_every_event_once(
 
 def test_arrows_lead_where_equal_correlation_ids_say(profile: ProfileData) -> None:
     for host in profile.hosts:
-        found = track_flows(profile, host)
+        shown_rows = profile.derived(host, trace_timeline)
         launches = profile.table(host, "launches")
         activity = profile.table(host, "device_activity")
-        if isinstance(found, Unavailable):
+        if isinstance(launches, Unavailable) or isinstance(activity, Unavailable):
             continue
-        assert isinstance(found, TrackFlows)
-        assert not isinstance(launches, Unavailable)
-        assert not isinstance(activity, Unavailable)
         calls = ids(launches)
         works = ids(activity)
-        for row in found.flows.iter_rows(named=True):
-            assert calls[row["launch_item"]] == works[row["device_item"]]
-        assert found.count == len(found.flows) + found.left_out
+        flows = require_available(shown_rows).flows
+        for call, work in zip(
+            flows.launch_event.tolist(), flows.device_event.tolist(), strict=True
+        ):
+            assert calls[call] == works[work]
 
 
 def ids(table: pl.DataFrame) -> dict[int, int | None]:
@@ -164,3 +166,83 @@ def owners(
             "device", "owner", "time_ps"
         ).iter_rows()
     }
+
+
+@pytest.mark.parametrize("by", ["name", "track", "category"])
+def test_groups_of_an_area_add_up_to_its_sums(
+    by: GroupedBy, profile: ProfileData
+) -> None:
+    for host in profile.hosts:
+        about = shown(profile, host)
+        for begin, end in areas(profile, host, about):
+            totals = window_totals(profile, host, begin_ps=begin, end_ps=end)
+            found = span_groups(
+                profile,
+                host,
+                begin_ps=begin,
+                end_ps=end,
+                tracks=(),
+                by=by,
+                all_rows=True,
+            )
+            assert isinstance(totals, WindowTotals)
+            assert isinstance(found, SpanGroups)
+            assert found.spans == totals.spans
+            if found.total == len(found.groups):
+                whole = totals.names["time_ps"].sum()
+                assert found.groups["time_ps"].sum() == whole
+            assert (found.groups["shortest_ps"] <= found.groups["mean_ps"]).all()
+            assert (found.groups["mean_ps"] <= found.groups["longest_ps"]).all()
+
+
+def test_calls_fit_into_their_callers_and_into_the_area(profile: ProfileData) -> None:
+    """On a thread, spans nest: calls take no longer than what calls them."""
+    for host in profile.hosts:
+        about = shown(profile, host)
+        for begin, end in areas(profile, host, about):
+            found = call_tree(profile, host, begin_ps=begin, end_ps=end)
+            assert isinstance(found, CallTree)
+            calls = found.calls.with_row_index("row")
+            called = (
+                calls.drop_nulls("parent")
+                .group_by("parent")
+                .agg(pl.col("time_ps").sum().alias("called_ps"))
+            )
+            joined = calls.join(
+                called.with_columns(pl.col("parent").cast(pl.UInt32)),
+                left_on="row",
+                right_on="parent",
+            )
+            threads = joined.filter(pl.col("parent").is_null())
+            assert (threads["called_ps"] == threads["time_ps"]).all()
+            assert (calls["time_ps"] >= 0).all()
+            # Spans of one thread that overlap without nesting stand side by side.
+            nested = joined.filter(pl.col("parent").is_not_null())
+            assert (nested["called_ps"] <= 2 * nested["time_ps"]).all()
+
+
+def test_counters_of_an_area_lie_within_their_range(profile: ProfileData) -> None:
+    for host in profile.hosts:
+        about = shown(profile, host)
+        known = {one.track: one for one in about.counters}
+        for begin, end in areas(profile, host, about):
+            found = counter_ranges(profile, host, begin_ps=begin, end_ps=end)
+            for row in found.iter_rows(named=True):
+                counter = known[row["track"]]
+                assert row["name"] == counter.name
+                assert counter.least <= row["least"] <= row["greatest"]
+                assert row["greatest"] <= counter.greatest
+                slack = 1e-9 * max(abs(row["least"]), abs(row["greatest"]))
+                assert row["least"] - slack <= row["mean"] <= row["greatest"] + slack
+
+
+def areas(
+    profile: ProfileData, host: str, about: TrackCatalogue
+) -> Iterator[tuple[int, int]]:
+    """All of the timeline, and some of its steps."""
+    assert about.begin_ps is not None
+    assert about.end_ps is not None
+    yield about.begin_ps, about.end_ps
+    placed = profile.derived(host, windows)
+    if not isinstance(placed, Unavailable):
+        yield from placed.rows.select("start_ps", "end_ps").head(SOME).rows()

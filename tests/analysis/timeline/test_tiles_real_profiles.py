@@ -13,10 +13,8 @@ import stepscope
 from stepscope.analysis.timeline import (
     details as trace_details,
 )
-from stepscope.analysis.timeline import (
-    flows as trace_flows,
-)
 from stepscope.analysis.timeline.catalogue import TrackCatalogue, track_catalogue
+from stepscope.analysis.timeline.spans import host_timeline
 from stepscope.analysis.timeline.tiles import (
     TILE_BUCKETS,
     Rows,
@@ -189,17 +187,16 @@ def test_arrows_lead_from_calls_to_activities_that_name_them(
     profile: ProfileData,
 ) -> None:
     host = profile.hosts[0]
-    shown = about(profile)
-    arrows = trace_flows.track_flows(
-        profile, host, begin_ps=shown.begin_ps or 0, end_ps=shown.end_ps or 0
-    )
-    assert not isinstance(arrows, Unavailable)
-    assert arrows.count
-    first = arrows.flows.row(0, named=True)
+    shown = host_timeline(profile, host)
+    assert not isinstance(shown, Unavailable)
+    flows = shown.timeline.flows
+    work, call = flows.device_event[:1], flows.launch_event[:1]
+    assert len(work)
+    tracks = [int(shown.track_of_events(end.astype(int))[0]) for end in (work, call)]
     found = trace_details.details_of_span(
-        profile, host, track=first["device_track"], item=first["device_item"]
+        profile, host, track=tracks[0], item=int(work[0])
     )
     assert not isinstance(found, Unavailable)
     assert found.launched_by is not None
-    assert found.launched_by.track == first["launch_track"]
-    assert found.launched_by.item == first["launch_item"]
+    assert found.launched_by.track == tracks[1]
+    assert found.launched_by.item == call[0]

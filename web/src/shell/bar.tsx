@@ -46,6 +46,7 @@ function Settings() {
         of={{ system: "System", light: "Light", dark: "Dark" }}
         onPick={(name) => setTheme(name as Theme)}
       />
+      <button onClick={() => print()}>Print</button>
       <button aria-label="Keys and help" onClick={() => (help.value = true)}>
         ?
       </button>

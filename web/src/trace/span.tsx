@@ -74,6 +74,9 @@ export function Span({ span, control }: { span: Details; control: Control }) {
   );
 }
 
+/** Of more launches than these, only the arrows are shown. */
+const MOST_LISTED = 100;
+
 function Relatives({ span, control }: { span: Details; control: Control }) {
   const { parent, children, launched, launched_by: launcher } = span;
   const none = !parent && !launcher && !children?.length && !launched?.length;
@@ -84,8 +87,8 @@ function Relatives({ span, control }: { span: Details; control: Control }) {
       <ul class="relatives">
         {launcher && <Relative as="launched by" place={launcher} control={control} />}
         {parent && <Relative as="inside" place={parent} control={control} />}
-        {launched?.map((each) => <Relative key={each.item} as="launches" place={each} control={control} />)}
-        {(span.launched_count ?? 0) > (launched?.length ?? 0) && <li>and {number(span.launched_count! - launched!.length)} more</li>}
+        {launched?.slice(0, MOST_LISTED).map((each) => <Relative key={each.item} as="launches" place={each} control={control} />)}
+        {(span.launched_count ?? 0) > MOST_LISTED && <li>and {number(span.launched_count! - MOST_LISTED)} more</li>}
         {children?.map((each) => <Relative key={each.item} as="contains" place={each} control={control} />)}
         {(span.children_count ?? 0) > (children?.length ?? 0) && <li>and {number(span.children_count! - children!.length)} more</li>}
       </ul>

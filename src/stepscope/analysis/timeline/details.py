@@ -49,7 +49,7 @@ Argument = int | float | str
 #: Derived views whose spans are single ops or lines of source.
 _VIEWS_OF_OPS: Final = ("framework_ops", "xla_ops", "source")
 #: Maximum number of partners listed; the launch call of a graph may have thousands.
-MAX_PARTNERS: Final = 100
+MAX_PARTNERS: Final = 1_000
 
 
 class Partner(Place, frozen=True, kw_only=True):
@@ -90,7 +90,7 @@ class SpanDetails(msgspec.Struct, frozen=True, kw_only=True):
             values belong to the span itself.
         activity: Device activity that the span shows; null for none.
         launched_by: Launch call that put the activity on the device; null for none.
-        launched: First 100 device activities that this call launched.
+        launched: First `MAX_PARTNERS` device activities that this call launched.
         launched_count: Number of device activities that this call launched.
         source: File and line of the op's source; null if not recorded.
         links: Op, kernel and step of the span, for links to other pages.

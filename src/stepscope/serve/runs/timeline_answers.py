@@ -12,7 +12,6 @@ from stepscope.analysis.timeline import call_tree as calling
 from stepscope.analysis.timeline import catalogue as catalogues
 from stepscope.analysis.timeline import counters as counting
 from stepscope.analysis.timeline import details as span_details
-from stepscope.analysis.timeline import flows as arrows
 from stepscope.analysis.timeline import search as searching
 from stepscope.analysis.timeline import selection as choosing
 from stepscope.analysis.timeline import span_groups as grouping
@@ -23,7 +22,6 @@ from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.reporting.plain import plain, plain_fields
 from stepscope.reporting.to_trace_json import (
     counter_frame,
-    flow_frame,
     slice_frame,
     write_spans,
 )
@@ -250,16 +248,6 @@ def write_longest(
     else:
         longest = searching.longest_of_op(profile, some, op or "", side=side)
     return msgspec.json.encode({"schema": SCHEMA, "found": plain(longest)})
-
-
-def write_flows(
-    profile: ProfileWithTools, host: str, area: Area, of: tuple[int, int] | None
-) -> bytes:
-    """Write the arrows of a time range, or of one span in it, as columns."""
-    flows = arrows.track_flows(
-        profile, host, begin_ps=area.begin_ps, end_ps=area.end_ps, of=of
-    )
-    return _encode_frame(flows, flow_frame)
 
 
 def write_totals(profile: ProfileWithTools, host: str, area: Area) -> bytes:
