@@ -279,3 +279,14 @@ def test_evidence_is_seen_on_the_timeline(view: View, server: Server) -> None:
         .get_by_role("heading", level=2)
         .is_visible()
     )
+
+
+def test_a_healthy_run_says_that_and_what_it_rests_on(
+    view: View, server: Server
+) -> None:
+    view.go("findings", run="jax")
+    passed = sum(one["status"] == "pass" for one in server.findings("jax"))
+    told = view.page.get_by_role("region", name="Headline").locator(".healthy")
+    assert f"No check found anything to fix: {passed} checks pass" in told.inner_text()
+    view.go("findings", run="keras")
+    assert told.count() == 0

@@ -73,6 +73,8 @@ export interface FindingsAnswer {
   headline: Headline;
   /** What to do, the most valuable first. */
   verdict: Verdict[];
+  /** Where there is nothing to do: that no check failed, and how many passed. */
+  nothing_to_fix: string | null;
   /** What these gain together, and what holds a step then; null where no replay can tell. */
   together: string | null;
   /** The stages that have checks, in the order of the guides. */

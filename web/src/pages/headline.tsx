@@ -17,9 +17,10 @@ export function Headline({ answer }: { answer: Answer<FindingsAnswer> }) {
   }, [answer]);
   return (
     <Show answer={answer}>
-      {({ headline, verdict, together, findings }) => (
+      {({ headline, verdict, nothing_to_fix, together, findings }) => (
         <section class="headline" aria-label="Headline">
           <p class="verdict" data-owner={headline.owner} data-finding={headline.finding}><Prose text={headline.text} /></p>
+          {nothing_to_fix && <p class="healthy"><Prose text={nothing_to_fix} /></p>}
           {verdict.length > 0 && (
             <ol class="first" aria-label="Recommendation for next steps">
               {verdict.map((each) => <Change key={each.finding} of={each} severity={findings.find(({ id }) => id === each.finding)?.severity} />)}

@@ -182,6 +182,22 @@ def _make_valuable(
     )
 
 
+def nothing_to_fix_text(findings: Sequence[Finding]) -> str | None:
+    """Write that nothing is to be fixed, and which checks that rests on.
+
+    None if a check failed with more than a note, or if no check passed.
+    """
+    if any(each.status == "fail" and each.severity != "info" for each in findings):
+        return None
+    passed = sum(each.status == "pass" for each in findings)
+    if not passed:
+        return None
+    checks = "1 check passes" if passed == 1 else f"{passed} checks pass"
+    unknown = [each.id for each in findings if each.status == "cannot_tell"]
+    told = f"; {join_phrases(unknown)} cannot tell from this recording"
+    return f"No check found anything to fix: {checks}{told if unknown else ''}."
+
+
 _TITLES: Final = {rule.item.id: f"“{rule.item.title}”" for rule in RULES}
 
 

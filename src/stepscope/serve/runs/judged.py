@@ -16,6 +16,7 @@ from stepscope.reporting.words import findings as finding_words
 from stepscope.reporting.words.checks import (
     joint_gain_text,
     most_valuable_findings,
+    nothing_to_fix_text,
     stage_line,
 )
 from stepscope.reporting.words.predictions import predicted_gain, prediction_text
@@ -45,6 +46,7 @@ def findings_record(profile: ProfileWithTools, judged: Judgement) -> dict[str, P
         "together": (
             joint_gain_text(judged.together, by_title=True) if valuable else None
         ),
+        "nothing_to_fix": None if valuable else nothing_to_fix_text(judged.findings),
         "verdict": [
             {
                 "finding": tip.finding,
