@@ -154,9 +154,9 @@ READERS = {
 #: command line and its variables, troubleshooting, which tool when, from slow to fast),
 #: and for developers from 8,000 (decisions about wheels, site, server, configuration).
 #: Then for Ray Train (84), notebooks (30), and the decision on recordings of PyTorch
-#: (136), and for the page in one file (203 and 123).
+#: (136), for the page in one file (203 and 123), and for jobs that hang (251).
 MOST_WORDS = {
-    "users": 34_317,
+    "users": 34_568,
     "who asks how a number is made": 17_450,
     "developers": 9_209,
 }

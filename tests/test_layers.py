@@ -111,6 +111,7 @@ ROOMS = {
         ),
         "framework_op_stats": "ops options results",
         "gaps": "results steps",
+        "hangs": "",
         "inference_profile": "options results",
         "input_pipeline_analyzer": "options results steps",
         "kernel_stats": "ops options results",

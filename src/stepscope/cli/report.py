@@ -20,6 +20,7 @@ from stepscope.cli.output import (
 from stepscope.cli.requests import REPORT_FORMS, ReportRequest
 from stepscope.doctor.kernel_checks import uncompiled_notice
 from stepscope.errors import BadUsage
+from stepscope.formats.collective_dumps import find_collective_dumps
 from stepscope.reporting.compose import (
     compose_report,
     explain_rule,
@@ -61,6 +62,8 @@ def answer_request(request: ReportRequest) -> int:
         kept_in = promise_file(request.paths[0])
         # A damaged file is detected before any analysis.
         read_promises(kept_in)
+    if (files := find_collective_dumps(request.paths)) and not request.against:
+        return _report_hang(request, files)
     if request.explain is not None:
         _explain_verdict(request, request.explain)
     elif request.against:
@@ -149,6 +152,28 @@ def _report_run(request: ReportRequest, kept_in: Path | None) -> Document:
     outline = report_outline(document, sections=sections)
     show_outline((*outline, *_kept_outline(kept_in, answers)), request)
     return document
+
+
+def _report_hang(request: ReportRequest, files: Sequence[Path]) -> int:
+    """Report why a job hangs; with --fail-on, the exit status is 1 if it does."""
+    from stepscope.analysis.hangs.hang import find_hang  # noqa: PLC0415 - needed only for dumps
+    from stepscope.formats.collective_dumps import read_collective_dumps  # noqa: PLC0415
+    from stepscope.reporting.outline.hangs import hang_outline  # noqa: PLC0415
+
+    if request.form == "html" or request.explain is not None or request.store:
+        raise BadUsage(
+            "dumps of collective calls hold no steps: leave out --format html, "
+            "--explain and --store"
+        )
+    ranks, unread = read_collective_dumps(files)
+    hang = find_hang(ranks)
+    if request.form == "json":
+        from stepscope.reporting import to_json  # noqa: PLC0415 - needed only for this format
+
+        deliver_answer(to_json.render_hang(hang, unread), request.output)
+    else:
+        show_outline((*hang_outline(hang, unread),), request)
+    return int(request.fail_on is not None and hang.cause != "none")
 
 
 def _compare_runs(request: ReportRequest, kept_in: Path | None) -> None:

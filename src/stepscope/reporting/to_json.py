@@ -21,13 +21,17 @@ from stepscope.reporting.outline.comparison import (
     verdict_sentence,
 )
 from stepscope.reporting.outline.gaps import gap_text
+from stepscope.reporting.outline.hangs import hang_text, what_to_do
 from stepscope.reporting.outline.promises import promise_lines
 from stepscope.reporting.plain import plain, plain_fields
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from stepscope.advice.explanation import Explanation
     from stepscope.analysis.gaps.result import GapExplanation
+    from stepscope.analysis.hangs.hang import Hang
     from stepscope.compare.comparison import Comparison
     from stepscope.reporting.document import Document
     from stepscope.reporting.envelope import Doubt, Profile
@@ -139,6 +143,16 @@ def render_gap(gap: GapExplanation | Unavailable) -> bytes:
             "owners": owners,
         }
     )
+
+
+def render_hang(hang: Hang, unread: Sequence[str]) -> bytes:
+    """Write why a job hangs, the sentences about it, and what was not read."""
+    texts: dict[str, Plain] = {
+        "text": hang_text(hang),
+        "to_do": what_to_do(hang),
+        "unread": list(unread),
+    }
+    return _indented_json({"schema": SCHEMA, **texts, **plain_fields(hang)})
 
 
 def plain_envelope(answer: Envelope) -> dict[str, Plain]:

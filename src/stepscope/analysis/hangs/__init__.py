@@ -1,0 +1,1 @@
+"""Which ranks of a job a collective waits for."""
