@@ -5,8 +5,7 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { counted } from "../format";
 import { numbered } from "../parts/name";
 import { moveAlong } from "../parts/stops";
-import { letters } from "../state/letters";
-import { touch } from "../state/screen";
+import { letters, touch } from "../state/screen";
 import { rowsOf, type Catalogue, type Lane, type Layout } from "../timeline/model";
 import { toggleFold, toggleHidden, togglePin } from "./chosen";
 

@@ -6,7 +6,7 @@ import { categoryNamed, categoryTitle, Swatch } from "../charts/categories";
 import { useAsked } from "../data/client";
 import { duration, moment, number, percent, UNKNOWN } from "../format";
 import { absent } from "../data/runs";
-import { Fact } from "../parts/fact";
+import { Fact } from "../parts/panel";
 import { MissingFields } from "../parts/unavailable";
 import { holding } from "../state/tables";
 import { link } from "../state/url";

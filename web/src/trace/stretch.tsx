@@ -10,7 +10,7 @@ import { useAnswer, type Answer } from "../data/client";
 import { CATEGORY_OF, type Category } from "../data/made/categories";
 import type { Missing, Unavailable } from "../data/made/types";
 import { counted, duration, moment, number, oneUnit, percent } from "../format";
-import { Fact } from "../parts/fact";
+import { Fact } from "../parts/panel";
 import { Name } from "../parts/name";
 import { MissingFields, Waiting } from "../parts/unavailable";
 import { change } from "../state/url";
