@@ -15,7 +15,7 @@ SOURCES = sorted(
 )
 SCRIPTS = [path for path in SOURCES if path.suffix != ".css"]
 #: Two fifths of it are the timeline, which no library draws.
-MOST_LINES = {"src": 10_870, "saved": 560}
+MOST_LINES = {"src": 10_500, "saved": 560}
 MADE = "Made by build_tools/web_sources.py"
 #: Ways to turn text into markup or code.
 UNSAFE = re.compile(

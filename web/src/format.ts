@@ -13,10 +13,8 @@ function figures(value: number): number {
 
 /** By decimals. Made once: a page writes thousands of numbers, and making one takes long. */
 export const MOST_DECIMALS = 4;
-const FORMATS = Array.from({ length: MOST_DECIMALS + 1 }, (_, digits) => digits).map(
-  (digits) =>
-    new Intl.NumberFormat("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }),
-);
+const FORMATS = Array.from({ length: MOST_DECIMALS + 1 }, (_, digits) =>
+  new Intl.NumberFormat("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
 
 /** A number; with the decimals of its column, or with as many as it needs itself. */
 export function number(value: number | null | undefined, digits?: number): string {
@@ -90,23 +88,18 @@ const UNITS: [string, string][] = [
 
 /** The unit that a part of a field's name ends with; none where it has none. */
 export function unitOf(name: string): string {
-  const units = name.split(".").flatMap((part) => UNITS.find(([ending]) => part.endsWith(ending))?.[1] ?? []);
-  return units[units.length - 1] ?? "";
+  return name.split(".").flatMap((part) => UNITS.find(([ending]) => part.endsWith(ending))?.[1] ?? []).at(-1) ?? "";
 }
 
 /** A heading for a column: words, and the unit that a part of the name ends with. */
 export function heading(name: string): string {
-  let unit = "";
-  const parts = name.split(".").map((part) => {
-    const found = UNITS.find(([ending]) => part.endsWith(ending));
-    if (!found) return part;
-    unit = found[1];
-    return part.slice(0, part.length - found[0].length);
-  });
-  const words = parts.join(" ").replaceAll(/_+/g, " ");
-  const text = words.charAt(0).toUpperCase() + words.slice(1);
+  const unit = unitOf(name);
+  const text = capital(name.replaceAll(/_(us|ms|ps|bytes|percent)(?=\.|$)/g, "").replaceAll(/[._]+/g, " "));
   return unit ? `${text} (${unit})` : text;
 }
+
+/** A text that begins with a capital. */
+export const capital = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** From so many of its own unit on a column of times is written in seconds. */
 const LONG = 1e6;
@@ -130,7 +123,8 @@ export function moment(ps: number): string {
   return `${MOMENTS.format(ps / 1e9).replace("-", "−")} ms`;
 }
 
-const TIMES: [number, string][] = [[1e12, "s"], [1e9, "ms"], [1e6, "µs"], [1e3, "ns"]];
+/** Units of time and their picoseconds, the largest first. */
+export const TIMES: [number, string][] = [[1e12, "s"], [1e9, "ms"], [1e6, "µs"], [1e3, "ns"]];
 
 /** Writes times in picoseconds in the unit and with the decimals of the longest of them. */
 export function oneUnit(all: number[]): (ps: number) => string {

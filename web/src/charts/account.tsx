@@ -1,10 +1,10 @@
 // The account of the mean step: the owners of its time under their category, and by name.
-import { useState } from "preact/hooks";
-
 import { CATEGORIES, type Category } from "../data/made/categories";
 import type { AccountEntry, AccountPart } from "../data/made/types";
 import { OWNERS, PART_WORDS } from "../data/made/words";
 import { decimals, number, percent } from "../format";
+import { useFirst } from "../parts/more";
+import { deviceName } from "../parts/name";
 import { Pick } from "../parts/pick";
 import { change, state } from "../state/url";
 import { Hatches, paint, Swatch } from "./categories";
@@ -30,7 +30,7 @@ export function Account({ entries, each: whole }: { entries: AccountEntry[]; eac
           <Pick
             label="Device"
             value={chosen}
-            of={Object.fromEntries(devices.map((key) => [key, titleOf(entries.find((each) => keyOf(each) === key)!)]))}
+            of={Object.fromEntries(devices.map((key) => [key, deviceName(entries.find((each) => keyOf(each) === key)!)]))}
             onPick={(dev) => change({ dev })}
           />
         </p>
@@ -70,16 +70,13 @@ export function Account({ entries, each: whole }: { entries: AccountEntry[]; eac
 }
 
 const keyOf = (of: AccountEntry) => `${of.host}:${of.device ?? "host"}`;
-const titleOf = (of: AccountEntry) => (of.device === null ? of.host : `${of.host}, device ${of.device}`);
 const sum = <T,>(all: T[], value: (one: T) => number) => all.reduce((whole, one) => whole + value(one), 0);
 const time = (owners: AccountEntry[]) => sum(owners, (each) => each.ms);
 
 function Owner({ entry, category, digits }: { entry: AccountEntry; category: Category; digits: number }) {
-  const [all, show] = useState(false);
   const parts = entry.parts ?? [];
-  const left = parts.length - FIRST;
   // A single part without a name repeats its owner.
-  const told = parts.every((part) => part.name === null) ? [] : parts;
+  const [told, more] = useFirst(parts.every((part) => part.name === null) ? [] : parts, FIRST);
   return (
     <>
       <tr data-owner={entry.owner}>
@@ -91,18 +88,10 @@ function Owner({ entry, category, digits }: { entry: AccountEntry; category: Cat
         </td>
         <Size ms={entry.ms} percent={entry.percent} digits={digits} />
       </tr>
-      {told.slice(0, all ? undefined : FIRST).map((part, index) => (
+      {told.map((part, index) => (
         <Part key={index} part={part} owner={entry.owner} share={entry.ms ? (entry.percent * part.ms) / entry.ms : null} digits={digits} />
       ))}
-      {told.length > FIRST && (
-        <tr class="part">
-          <td colSpan={4}>
-            <button class="link" aria-expanded={all} onClick={() => show(!all)}>
-              {all ? `only the ${FIRST} largest` : `${left} more`}
-            </button>
-          </td>
-        </tr>
-      )}
+      {more && <tr class="part"><td colSpan={4}>{more}</td></tr>}
     </>
   );
 }

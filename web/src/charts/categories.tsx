@@ -39,10 +39,10 @@ export function Swatch({ category }: { category: Category }) {
   );
 }
 
+export const categoryNamed = (name: string | null) => CATEGORIES.find((each) => each.name === name);
+
 /** What a category is called. */
-export function categoryTitle(name: string): string {
-  return CATEGORIES.find((each) => each.name === name)?.title ?? name;
-}
+export const categoryTitle = (name: string) => categoryNamed(name)?.title ?? name;
 
 /** Names of the categories that are in any of the breakdowns, in drawing order. */
 export function present(breakdowns: Record<string, number>[]): Category[] {

@@ -2,9 +2,9 @@
 import type { TargetedKeyboardEvent } from "preact";
 import { useState } from "preact/hooks";
 
-import { counted, decimals, number } from "../format";
-import { Fitted, rounded, Scale, written } from "../parts/axis";
-import { moveTo } from "../parts/stops";
+import { capital, counted, decimals, number } from "../format";
+import { Fitted, Scale, scaled } from "../parts/axis";
+import { moveAlong } from "../parts/stops";
 import { Hatches, Legend, paint, present } from "./categories";
 
 export interface Stack {
@@ -94,10 +94,18 @@ function Picture(props: Props & { room: number }) {
       <Hatches />
       {!ruler && <Legend categories={present(shown.map((column) => column.parts))} />}
       <svg viewBox={`0 0 ${room} ${HEIGHT + 16}`} role="list" aria-label={`One column for each ${each}`}>
-        <Axis top={top} right={right} y={y} title={`Time of a ${each} (${unit})`} />
+        <g class="axis" aria-hidden="true">
+          <Scale
+            left={LEFT}
+            right={right}
+            at={scaled(0, top, TICKS).map(([value, text]) => [y(value), text])}
+            title={`Time of a ${each} (${unit})`}
+            middle={(HEIGHT - BOTTOM + TOP) / 2}
+          />
+        </g>
         {!alone && (
           <text aria-hidden="true" x={LEFT + (shown.length * width) / 2} y={HEIGHT + 12} text-anchor="middle">
-            {each.charAt(0).toUpperCase() + each.slice(1)}
+            {capital(each)}
           </text>
         )}
         {shown.map((column, index) => (
@@ -106,7 +114,7 @@ function Picture(props: Props & { room: number }) {
             role="listitem"
             tabindex={index === 0 ? 0 : -1}
             class={column.index === props.chosen ? "column chosen" : "column"}
-            aria-label={spoken(column, each, unit)}
+            aria-label={`${titled(column, each)}: ${said(column, unit)}`}
             onMouseEnter={() => at(index)}
             onFocus={() => at(index)}
             onClick={() => props.onChoose?.(column.index)}
@@ -191,11 +199,10 @@ export function binned(stacks: Stack[], most: number): Drawn[] {
 
 /** The top of the axis: the tallest column, unless a few are many times the others. */
 export function scale(totals: number[]): number {
-  const sorted = [...totals].sort((a, b) => a - b);
-  const most = sorted[sorted.length - 1] || 1;
+  const sorted = totals.toSorted((a, b) => a - b);
+  const most = sorted.at(-1) || 1;
   const middle = sorted[Math.floor(sorted.length / 2)] ?? most;
-  const within = sorted.filter((each) => each <= BEYOND * middle);
-  return 1.04 * (within[within.length - 1] || most);
+  return 1.04 * (sorted.findLast((each) => each <= BEYOND * middle) || most);
 }
 
 /** Names of the groups above their columns, with a line where one begins. */
@@ -218,14 +225,8 @@ function Groups({ columns, width }: { columns: Drawn[]; width: number }) {
   );
 }
 
-interface PartsProps {
-  stacks: Drawn[];
-  width: number;
-  y: (value: number) => number;
-}
-
 /** All columns' parts, one path for each category: thousands of shapes take long to lay out. */
-function Parts({ stacks, width, y }: PartsProps) {
+function Parts({ stacks, width, y }: { stacks: Drawn[]; width: number; y: (value: number) => number }) {
   const thin = width < THIN;
   const gap = thin ? Math.min(Math.floor(width / LEAST_WIDTH), 1) : Math.min(width * 0.15, 4);
   const edge = (index: number) => (thin ? Math.round(LEFT + index * width) : LEFT + index * width + gap / 2);
@@ -254,30 +255,12 @@ function Parts({ stacks, width, y }: PartsProps) {
   );
 }
 
-interface AxisProps {
-  top: number;
-  right: number;
-  y: (value: number) => number;
-  title: string;
-}
-
-function Axis({ top, right, y, title }: AxisProps) {
-  const step = rounded(top / TICKS);
-  const marks = Array.from({ length: Math.floor(top / step) + 1 }, (_, k) => k * step);
-  const at = written(marks).map((text, k): [number, string] => [y(marks[k]!), text]);
-  return (
-    <g class="axis" aria-hidden="true">
-      <Scale left={LEFT} {...{ right, at, title }} middle={(HEIGHT - BOTTOM + TOP) / 2} />
-    </g>
-  );
-}
-
 /** Whether each column is one of another group, such as the hosts of one step. */
 function unlike(columns: Drawn[]): boolean {
   return columns.length > 1 && new Set(columns.map((each) => each.group)).size === columns.length;
 }
 
-function total(stack: Stack): number {
+export function total(stack: Stack): number {
   return Object.values(stack.parts).reduce((sum, value) => sum + value, 0);
 }
 
@@ -299,12 +282,7 @@ function said(column: Drawn, unit: string): string {
   return [column.group, `${number(column.total)} ${unit} in all`, ...parts, column.remark].filter(Boolean).join(", ");
 }
 
-function spoken(column: Drawn, each: string, unit: string): string {
-  return `${titled(column, each)}: ${said(column, unit)}`;
-}
-
 /** All columns are one stop of the Tab key. */
 function toNeighbour(event: TargetedKeyboardEvent<SVGGElement>): void {
-  const columns = [...event.currentTarget.parentElement!.querySelectorAll<SVGElement>("[role=listitem]")];
-  moveTo(event, columns, (at) => ({ ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: columns.length - 1 }));
+  moveAlong(event, [...event.currentTarget.parentElement!.querySelectorAll<SVGElement>("[role=listitem]")], "ArrowLeft", "ArrowRight");
 }

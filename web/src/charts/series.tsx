@@ -2,7 +2,7 @@
 import type { TargetedKeyboardEvent, TargetedMouseEvent } from "preact";
 import { useState } from "preact/hooks";
 
-import { Fitted, Scale, ticks, written } from "../parts/axis";
+import { Fitted, Scale, scaled } from "../parts/axis";
 
 export interface Level {
   label: string;
@@ -79,11 +79,11 @@ function Picture(props: Props & { room: number }) {
           <Scale
             left={LEFT}
             right={right}
-            at={zip(ticks(0, top, 4)).map(([value, text]) => [y(value / top), text])}
+            at={scaled(0, top, 4).map(([value, text]) => [y(value / top), text])}
             title={props.unitLabel}
             middle={HEIGHT / 2}
           />
-          {zip(ticks(first, first + span, (right - LEFT) / 110)).map(([value, text]) => (
+          {scaled(first, first + span, (right - LEFT) / 110).map(([value, text]) => (
             <text key={value} x={LEFT + ((right - LEFT) * (value - first)) / span} y={HEIGHT - 22} text-anchor="middle">
               {text}
             </text>
@@ -158,5 +158,3 @@ export function broken(values: (number | null)[], x: (index: number) => number, 
   const known = (k: number) => values[k] !== null && values[k] !== undefined;
   return values.map((value, k) => (value === null ? "" : `${known(k - 1) ? "L" : "M"}${x(k)} ${y(value)}H${end(k)}`)).join("");
 }
-
-const zip = (marks: number[]) => written(marks).map((text, k) => [marks[k]!, text] as const);

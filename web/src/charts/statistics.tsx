@@ -1,6 +1,7 @@
 import type { Statistics } from "../data/made/types";
 import { ms } from "../format";
-import { Line } from "../parts/value";
+import { Panel } from "../parts/panel";
+import { Line, Lines } from "../parts/value";
 
 const ROWS: [keyof Statistics, string][] = [
   ["mean", "Average"], ["std", "Standard deviation"], ["median", "Median"],
@@ -11,15 +12,12 @@ const ROWS: [keyof Statistics, string][] = [
 export function StatisticsTable({ of, field, caption }: { of: Statistics | null; field: string; caption: string }) {
   if (!of || of.mean === null || of.std === null) return null;
   return (
-    <section class="panel">
-      <h2>{caption}</h2>
-      <table class="twin" aria-label={caption}>
-        <tbody>
-          {ROWS.map(([name, title]) => (
-            <Line key={name} name={title} field={`${field}.${name}`} title={`${caption}: ${title}`} exact={of[name]} shown={ms(of[name])} />
-          ))}
-        </tbody>
-      </table>
-    </section>
+    <Panel title={caption}>
+      <Lines label={caption}>
+        {ROWS.map(([name, title]) => (
+          <Line key={name} name={title} field={`${field}.${name}`} title={`${caption}: ${title}`} exact={of[name]} shown={ms(of[name])} />
+        ))}
+      </Lines>
+    </Panel>
   );
 }

@@ -1,16 +1,15 @@
 // A table of a tool, sorted, filtered and cut by the server; the page shows what comes back.
-import type { TargetedKeyboardEvent } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { categoryTitle } from "./categories";
-import { address, useAnswer, type Options, type TableAnswer } from "../data/client";
+import { address, useAnswer, type Options, type TableAnswer, type TableColumn } from "../data/client";
 import { useDefinition } from "../data/definitions";
 import type { Cell } from "../data/made/types";
 import { CODES } from "../data/made/words";
 import { byName, decimals, heading, inUnitOf, number, singular, UNKNOWN } from "../format";
 import { copyText } from "../parts/code";
 import { Checks } from "../parts/pick";
-import { moveTo } from "../parts/stops";
+import { moveAlong } from "../parts/stops";
 import { useAround } from "../parts/tool";
 import { Absent, Show } from "../parts/unavailable";
 import { reasonFor } from "../parts/value";
@@ -23,7 +22,7 @@ export interface Column {
   /** Its heading; made from the name when absent. */
   title?: string;
   /** Another way to show its cells than by the unit in the name. */
-  show?: (value: Cell, largest: number | null) => string;
+  show?: (value: Cell) => string;
   /** Drawn behind the number, against the largest of the column or 100 %. */
   bar?: boolean;
 }
@@ -32,8 +31,9 @@ export interface Column {
 export type Columns = (Column | string)[];
 
 interface Props {
-  tool: string;
-  table?: string;
+  /** Its place in the answer of the tool around it. */
+  table: string;
+  /** Those of the tool around it, when absent. */
   options?: Options;
   /** What a row is, in the plural. */
   caption: string;
@@ -50,15 +50,10 @@ interface Props {
 const PAGE_ROWS = 100;
 
 export function DataTable(props: Props) {
-  const { tool, missing, data } = useAround();
+  const { tool, options, missing, data } = useAround();
+  const key = props.table;
   // A table that is null in the answer is not requested.
-  const absent = tool === props.tool && (data as Record<string, unknown>)[props.table ?? ""] === null;
-  const why = absent ? reasonFor(props.table ?? "", missing) : undefined;
-  return why ? <Absent what={props.caption} why={why} /> : <Asked {...props} />;
-}
-
-function Asked(props: Props) {
-  const key = props.table ?? "";
+  const why = (data as Record<string, unknown>)[key] === null ? reasonFor(key, missing) : undefined;
   const first: Arranged = { sort: props.sort ?? "", descending: props.descending ?? false, filter: "", columns: null };
   const kept = arranged(key) ?? first;
   const [filter, setFilter] = useState(kept.filter);
@@ -67,20 +62,15 @@ function Asked(props: Props) {
   useEffect(() => {
     if (q !== kept.filter) arrange(key, { ...kept, filter: q });
   }, [q]);
-  const asked = { ...props.options, table: props.table, q };
+  const asked = { ...(props.options ?? options), table: key, q };
   const order = { sort: kept.sort, descending: kept.sort ? kept.descending : undefined };
-  const answer = useAnswer<TableAnswer>(
-    address(`table/${props.tool}`, { ...asked, ...order, limit }),
-  );
-  const last = useRef<TableAnswer | null>(null);
-  if (answer.state === "ready") last.current = answer.value;
+  const answer = useAnswer<TableAnswer>(why ? null : address(`table/${tool}`, { ...asked, ...order, limit }));
   // While a new order is on its way, the old rows stay.
-  const shown =
-    answer.state === "waiting" && last.current
-      ? ({ state: "ready", value: last.current } as const)
-      : answer;
+  const shown = useRef(answer);
+  if (answer.state !== "waiting" || shown.current.state !== "ready") shown.current = answer;
+  if (why) return <Absent what={props.caption} why={why} />;
   return (
-    <Show answer={shown}>
+    <Show answer={shown.current}>
       {(value) =>
         value.unavailable ? (
           <Absent what={props.caption} why={value.unavailable} />
@@ -92,7 +82,7 @@ function Asked(props: Props) {
             filter={filter}
             onFilter={setFilter}
             onMore={() => setLimit(limit + 10 * PAGE_ROWS)}
-            csv={address(`csv/${props.tool}`, { ...asked, ...order })}
+            csv={address(`csv/${tool}`, { ...asked, ...order })}
             onArrange={(part) => arrange(key, { ...kept, ...part })}
           />
         )
@@ -101,7 +91,10 @@ function Asked(props: Props) {
   );
 }
 
-interface Shown extends Omit<Props, "sort"> {
+/** A column with its place in the rows. */
+type Placed = Column & TableColumn & { index: number };
+
+interface Shown extends Omit<Props, "sort" | "columns"> {
   value: TableAnswer;
   kept: Arranged;
   filter: string;
@@ -145,18 +138,18 @@ export function toColumn(each: Column | string): Column {
   return typeof each === "string" ? { name: name!, ...(title && { title }) } : each;
 }
 
-function Filled(props: Shown) {
+function Filled(props: Shown & Pick<Props, "columns">) {
   const { value } = props;
   const asked = (props.columns ?? value.columns.map(({ name }) => name)).map(toColumn);
-  const known = new Map(asked.map((each) => [each.name, each]));
+  const known = new Map(value.columns.map((each, index) => [each.name, { ...each, ...asked.find(({ name }) => name === each.name), index }]));
   const idle = idleOf(value);
   const first = asked.map(({ name }) => name).filter((name) => !idle.has(name));
-  const names = (props.kept.columns ?? (matchMedia(PHONE).matches ? forPhone(first, Boolean(props.columns)) : first)).filter((name) => value.columns.some((c) => c.name === name));
-  const columns = names.map((name) => known.get(name) ?? { name });
+  const names = props.kept.columns ?? (matchMedia(PHONE).matches ? forPhone(first, Boolean(props.columns)) : first);
+  const columns = names.flatMap((name) => known.get(name) ?? []);
   if (value.total === 0) return <p>No {props.caption}.</p>;
   return (
     <section class="table" role="group" aria-label={props.caption}>
-      <Tools {...props} names={names} titled={(name) => titleOf(known.get(name) ?? { name })} />
+      <Tools {...props} columns={columns} titled={(name) => titleOf(known.get(name)!)} />
       <div class="scroll" tabIndex={0} role="group" aria-label={`${props.caption}, scrolls`}>
         <table aria-rowcount={value.matching}>
           <caption>{rowCount(value, props.caption)}</caption>
@@ -167,7 +160,8 @@ function Filled(props: Shown) {
               ))}
             </tr>
           </thead>
-          <tbody onKeyDown={toNeighbour}>
+          {/* All rows are one stop of the Tab key; arrows go from row to row. */}
+          <tbody onKeyDown={(event) => moveAlong(event, [...event.currentTarget.rows])}>
             {value.rows.map((row, index) => (
               <Line {...props} key={index} row={row} columns={columns} reached={index === 0} />
             ))}
@@ -177,12 +171,6 @@ function Filled(props: Shown) {
       <Rest value={value} onMore={props.onMore} />
     </section>
   );
-}
-
-/** All rows are one stop of the Tab key; arrows go from row to row. */
-function toNeighbour(event: TargetedKeyboardEvent<HTMLTableSectionElement>): void {
-  const rows = [...event.currentTarget.rows];
-  moveTo(event, rows, (at) => ({ ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 }));
 }
 
 /** What the rows shown leave out, and how to see it. */
@@ -198,9 +186,10 @@ function Rest({ value, onMore }: Pick<Shown, "value" | "onMore">) {
   return null;
 }
 
-function Tools(props: Shown & { names: string[]; titled: (name: string) => string }) {
-  const { value, names, titled } = props;
+function Tools(props: Shown & { columns: Placed[]; titled: (name: string) => string }) {
+  const { value, columns, titled } = props;
   const [copied, say] = useState("");
+  const names = columns.map(({ name }) => name);
   const toggle = (name: string) =>
     props.onArrange({ columns: names.includes(name) ? names.filter((each) => each !== name) : [...names, name] });
   return (
@@ -218,20 +207,19 @@ function Tools(props: Shown & { names: string[]; titled: (name: string) => strin
         of={value.columns.map(({ name }) => [name, titled(name), names.includes(name)])}
         onToggle={toggle}
       />
-      <button onClick={async () => say(await copy(value, names))}>Copy</button>
+      <button onClick={async () => say(await copy(value, columns))}>Copy</button>
       <a class="button" href={props.csv} download>Export as CSV</a>
       <span role="status">{copied}</span>
     </div>
   );
 }
 
-function Heading({ column, kept, tool, table, value, onArrange }: Shown & { column: Column }) {
+function Heading({ column, kept, table, onArrange }: Shown & { column: Placed }) {
+  const { type, largest } = column;
   const sorted = kept.sort === column.name;
-  const { type, largest } = value.columns.find((each) => each.name === column.name)!;
   const descending = sorted ? !kept.descending : type !== "text";
   const [pointed, point] = useState(false);
-  const path = table ? `${table}.${column.name}` : column.name;
-  const about = useDefinition(tool, pointed ? path : null);
+  const about = useDefinition(useAround().tool, pointed ? `${table}.${column.name}` : null);
   return (
     <th
       scope="col"
@@ -251,12 +239,11 @@ function Heading({ column, kept, tool, table, value, onArrange }: Shown & { colu
 
 const isNumber = (type: string) => type === "integer" || type === "number";
 
-function Line(props: Omit<Shown, "columns"> & { row: Cell[]; columns: Column[]; reached: boolean }) {
+function Line(props: Shown & { row: Cell[]; columns: Placed[]; reached: boolean }) {
   const { row, columns, value, onChoose, reached } = props;
-  const place = new Map(value.columns.map((each, index) => [each.name, index]));
   const cells = Object.fromEntries(value.columns.map(({ name }, k) => [name, row[k] ?? null]));
   const choose = onChoose && (() => onChoose(cells));
-  const named = columns.find((each) => value.columns[place.get(each.name)!]!.type === "text");
+  const named = columns.find((each) => each.type === "text");
   return (
     <tr
       class={choose && "choosable"}
@@ -266,30 +253,17 @@ function Line(props: Omit<Shown, "columns"> & { row: Cell[]; columns: Column[]; 
       onKeyDown={(event) => event.key === "Enter" && choose?.()}
     >
       {columns.map((column) => (
-        <OneCell
-          {...props}
-          key={column.name}
-          column={column}
-          index={place.get(column.name)!}
-          to={column === named ? props.inTrace?.(cells) : undefined}
-        />
+        <OneCell {...props} key={column.name} column={column} to={column === named ? props.inTrace?.(cells) : undefined} />
       ))}
     </tr>
   );
 }
 
-interface CellProps extends Shown {
-  row: Cell[];
-  column: Column;
-  index: number;
-  to: State | undefined;
-}
-
-function OneCell({ value, table, row, column, index, to }: CellProps) {
-  const cell = row[index] ?? null;
-  const { type, largest } = value.columns[index]!;
-  const text = shown(column, cell, type, largest);
-  const why = text === UNKNOWN ? reasonFor(`${table ?? value.table}.${column.name}`, value.missing) : null;
+function OneCell({ value, table, row, column, to }: Shown & { row: Cell[]; column: Placed; to: State | undefined }) {
+  const { type, largest } = column;
+  const cell = row[column.index] ?? null;
+  const text = shown(column, cell);
+  const why = text === UNKNOWN ? reasonFor(`${table}.${column.name}`, value.missing) : null;
   const whole = column.name.endsWith("percent") ? 100 : largest;
   const bar = (column.bar ?? column.name.endsWith("percent")) && typeof cell === "number" && whole;
   return (
@@ -315,11 +289,11 @@ function OneCell({ value, table, row, column, index, to }: CellProps) {
 }
 
 /** The numbers of a column have the decimals that its largest needs. */
-function shown(column: Column, cell: Cell, type: string, largest: number | null): string {
-  if (column.show && cell !== null) return column.show(cell, largest);
-  const [one] = inUnitOf(largest, column.name, "");
+function shown({ name, type, largest, show }: Placed, cell: Cell): string {
+  if (show && cell !== null) return show(cell);
+  const [one] = inUnitOf(largest, name, "");
   if (one !== 1 && typeof cell === "number") return number(cell / one, decimals(largest! / one));
-  return CODES[column.name]?.[String(cell)] ?? byName(column.name, cell, type === "number" ? decimals(largest) : 0);
+  return CODES[name]?.[String(cell)] ?? byName(name, cell, type === "number" ? decimals(largest) : 0);
 }
 
 function rowCount(value: TableAnswer, caption: string): string {
@@ -329,10 +303,9 @@ function rowCount(value: TableAnswer, caption: string): string {
 }
 
 /** Copy the rows that are shown; what came of it, in words. */
-async function copy(value: TableAnswer, names: string[]): Promise<string> {
-  const places = names.map((name) => value.columns.findIndex((each) => each.name === name));
-  const lines = value.rows.map((row) => places.map((k) => asText(row[k] ?? "")).join("\t"));
-  const text = [names.join("\t"), ...lines].join("\n");
+async function copy(value: TableAnswer, columns: Placed[]): Promise<string> {
+  const lines = value.rows.map((row) => columns.map(({ index }) => asText(row[index] ?? "")).join("\t"));
+  const text = [columns.map(({ name }) => name).join("\t"), ...lines].join("\n");
   if (!(await copyText(text))) return "The browser refused to copy: use Export as CSV.";
   return `Copied ${number(lines.length)} ${lines.length === 1 ? "row" : "rows"}.`;
 }

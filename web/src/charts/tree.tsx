@@ -82,11 +82,6 @@ const called = ({ name }: TreeNode, level: number) => <Name text={level > 0 ? la
 
 /** Children of each node; those whose parent is filtered out are roots. */
 export function byParent<T extends { id: number; parent: number | null }>(nodes: T[]): Map<number | null, T[]> {
-  const known = new Set(nodes.map((node) => node.id));
-  const found = new Map<number | null, T[]>();
-  for (const node of nodes) {
-    const parent = node.parent !== null && known.has(node.parent) ? node.parent : null;
-    found.set(parent, [...(found.get(parent) ?? []), node]);
-  }
-  return found;
+  const known = new Set<number | null>(nodes.map((node) => node.id));
+  return Map.groupBy(nodes, ({ parent }) => (known.has(parent) ? parent : null));
 }

@@ -20,7 +20,6 @@ export interface TableColumn {
   same: boolean;
 }
 export interface TableAnswer {
-  tables: string[];
   table: string;
   columns: TableColumn[];
   total: number;
@@ -43,7 +42,7 @@ export class Refusal extends Error {
   }
 }
 
-export type Options = Record<string, string | number | boolean | string[] | undefined>;
+export type Options = Record<string, string | number | boolean | (string | number)[] | undefined>;
 export type Answer<T> =
   | { state: "waiting" }
   | { state: "ready"; value: T }
@@ -51,13 +50,14 @@ export type Answer<T> =
 
 /** An address below the page, with the chosen run and hosts. */
 export function address(path: string, options: Options = {}): string {
+  return addressOf(path, { run: run.value, hosts: hosts.value, ...options });
+}
+
+/** An address below the page; options without a value are left out. */
+export function addressOf(path: string, options: Options): string {
   const query = new URLSearchParams();
-  if (run.value) query.set("run", run.value);
-  for (const host of hosts.value) query.append("hosts", host);
   for (const [name, value] of Object.entries(options)) {
-    for (const one of Array.isArray(value) ? value : [value]) {
-      if (one !== undefined && one !== "") query.append(name, String(one));
-    }
+    for (const one of [value].flat()) if (one !== undefined && one !== "") query.append(name, String(one));
   }
   const text = query.toString();
   return `data/${path}${text && `?${text}`}`;
@@ -95,16 +95,8 @@ async function answered(where: string, init?: RequestInit): Promise<Response> {
     throw new Refusal("offline", "The server does not answer. Is `stepscope serve` still running?");
   }
   if (answer.ok) return answer;
-  throw await refusal(answer);
-}
-
-async function refusal(answer: Response): Promise<Refusal> {
-  try {
-    const { error } = (await answer.json()) as { error: { code: string; message: string } };
-    return new Refusal(error.code, error.message);
-  } catch {
-    return new Refusal("defect", `The server answered ${answer.status}.`);
-  }
+  const error = await answer.json().then((told) => told?.error, () => undefined) as { code: string; message: string } | undefined;
+  throw error ? new Refusal(error.code, error.message) : new Refusal("defect", `The server answered ${answer.status}.`);
 }
 
 const RETRY_MS = 1500;
@@ -127,22 +119,26 @@ async function patiently<T>(question: () => Promise<T>, signal: AbortSignal): Pr
 
 /** The answer at an address; requested again when the address changes. */
 export function useAnswer<T>(where: string | null): Answer<T> {
-  const [held, hold] = useState<{ where: string | null; answer: Answer<T> }>();
+  return useAsked(where, (signal) => askPatiently<T>(where!, signal));
+}
+
+/** The answer to a question; asked again when its name changes, and not at all without one. */
+export function useAsked<T>(name: string | null, question: (signal: AbortSignal) => Promise<T>): Answer<T> {
+  const [held, hold] = useState<{ name: string; answer: Answer<T> }>();
   useEffect(() => {
-    if (where === null) return undefined;
+    if (name === null) return undefined;
     const stop = new AbortController();
-    askPatiently<T>(where, stop.signal).then(
-      (value) => hold({ where, answer: { state: "ready", value } }),
+    question(stop.signal).then(
+      (value) => hold({ name, answer: { state: "ready", value } }),
       (error) => {
         if (stop.signal.aborted) return;
-        const known =
-          error instanceof Refusal ? error : new Refusal("defect", (error as Error).message);
-        hold({ where, answer: { state: "refused", error: known } });
+        const known = error instanceof Refusal ? error : new Refusal("defect", (error as Error).message);
+        hold({ name, answer: { state: "refused", error: known } });
       },
     );
     return () => stop.abort();
-  }, [where]);
-  return held && held.where === where ? held.answer : { state: "waiting" };
+  }, [name]);
+  return held && held.name === name ? held.answer : { state: "waiting" };
 }
 
 export function useTool<T extends keyof Results>(

@@ -32,10 +32,12 @@ export function useDefinition(tool: string, field: string | null): string | unde
 /** The sentence of a field, or of the nearest part above that has one. */
 export function definition(all: Definitions, tool: string, field: string): string | undefined {
   const known = all.tools[tool] ?? {};
+  const text = upwards(field).map((path) => known[path]).find((found) => found !== undefined);
+  return typeof text === "number" ? all.shared[text] : text;
+}
+
+/** The path of a field, then those of the parts of the answer that hold it. */
+export function upwards(field: string): string[] {
   const parts = field.split(".");
-  for (let length = parts.length; length > 0; length--) {
-    const text = known[parts.slice(0, length).join(".")];
-    if (text !== undefined) return typeof text === "number" ? all.shared[text] : text;
-  }
-  return undefined;
+  return parts.map((_, k) => parts.slice(0, parts.length - k).join("."));
 }

@@ -69,7 +69,6 @@ export interface Verdict {
 export interface FindingsAnswer {
   profile: Profile;
   quality: Doubt[];
-  frameworks: string[];
   headline: Headline;
   /** What to do, the most valuable first. */
   verdict: Verdict[];

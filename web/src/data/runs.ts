@@ -24,13 +24,11 @@ export interface Run {
   version: string;
 }
 export interface Runs {
-  log_directory: string;
   runs: Run[];
   refused: { name: string; reason: string }[];
   empty: Unavailable | null;
 }
 interface Status {
-  version: string;
   runs: string;
   work: { run: string; what: string; done: number; of: number; elapsed_ms: number } | null;
 }

@@ -3,7 +3,7 @@ import { useEffect } from "preact/hooks";
 
 import { DataTable } from "../charts/table";
 import { Chart, Head } from "../charts/twin";
-import { address, useAnswer, type Options } from "../data/client";
+import { address, useAnswer } from "../data/client";
 import type { ModelViewsResult, Row } from "../data/made/types";
 import { lasting, number } from "../format";
 import { Pick } from "../parts/pick";
@@ -34,7 +34,7 @@ const placeOf = (row: Row): State => (row.op ? { op: String(row.op) } : { q: Str
 const lineAt = (line: unknown) => document.getElementById(`line-${line}`);
 const hrefOf = (row: Row) => link({ page: row.op ? "framework_op_stats" : "trace_viewer", ...placeOf(row) });
 
-export function SourceLines({ data, options }: { data: ModelViewsResult; options: Options }) {
+export function SourceLines({ data }: { data: ModelViewsResult }) {
   const rows = data.source.filter((row) => row.file !== null);
   const times = new Map<string, number>();
   for (const row of rows) times.set(String(row.file), (times.get(String(row.file)) ?? 0) + own(row));
@@ -43,7 +43,7 @@ export function SourceLines({ data, options }: { data: ModelViewsResult; options
   const file = files.find((each) => each === state.value.file) ?? first(false) ?? first(null) ?? files[0];
   const answer = useAnswer<ProgramText>(file === undefined ? null : address("source", { file }));
   const choose = (row: Row) => void (row.file !== null && (location.hash = hrefOf(row)));
-  const table = <DataTable tool="model_views" table="source" caption="lines" {...{ options, columns: COLUMNS, onChoose: choose, inTrace: placeOf }} />;
+  const table = <DataTable table="source" caption="lines" columns={COLUMNS} onChoose={choose} inTrace={placeOf} />;
   if (file === undefined)
     return (
       <>

@@ -1,17 +1,18 @@
 // Two runs side by side: what became of the step, and what explains the change.
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
 
-import { categoryTitle, Legend, paint, present, Swatch } from "../charts/categories";
-import { Columns, type Stack } from "../charts/columns";
+import { categoryNamed, categoryTitle, Legend, paint, present, Swatch } from "../charts/categories";
+import { Columns, total, type Stack } from "../charts/columns";
 import { Chart, Head, Twin } from "../charts/twin";
 import { useAnswer } from "../data/client";
-import { CATEGORIES } from "../data/made/categories";
 import type { Change, Comparison, RunOfTwo } from "../data/made/types";
 import { OWNERS } from "../data/made/words";
 import { base, chosen, runs } from "../data/runs";
 import { counted, decimals, ms, number, percent, singular, UNKNOWN } from "../format";
+import { useFirst } from "../parts/more";
 import { Name } from "../parts/name";
+import { Panel } from "../parts/panel";
+import { Check } from "../parts/pick";
 import { Prose } from "../parts/prose";
 import { Absent, MissingFields, Show } from "../parts/unavailable";
 import { change, link, state } from "../state/url";
@@ -33,8 +34,7 @@ export function Compare() {
   const others = (runs.value?.runs ?? []).filter((each) => each.id !== run?.id && each.state === "ready");
   if (others.length === 0) return <Absent what="two runs side by side" why={ALONE} />;
   return (
-    <section class="panel">
-      <h2>Compare {run?.name} with which run?</h2>
+    <Panel title={`Compare ${run?.name} with which run?`}>
       <ul class="bases">
         {others.map((each) => (
           <li key={each.id}>
@@ -42,7 +42,7 @@ export function Compare() {
           </li>
         ))}
       </ul>
-    </section>
+    </Panel>
   );
 }
 
@@ -89,12 +89,7 @@ function Parity({ told, stated, onState }: { told: Told; stated: boolean; onStat
     <details class="panel" open={unavailable !== null || stated}>
       <summary>{unavailable ? "Is the work the same? Not proven" : "Is the work the same?"}</summary>
       <Sentences of={told.words.checks} />
-      {(unavailable || stated) && (
-        <label>
-          <input type="checkbox" checked={stated} onChange={(event) => onState(event.currentTarget.checked)} /> I state
-          that both runs do the same work in a step
-        </label>
-      )}
+      {(unavailable || stated) && <Check label="I state that both runs do the same work in a step" on={stated} onToggle={onState} />}
     </details>
   );
 }
@@ -106,7 +101,7 @@ function Steps({ told }: { told: Told }) {
   );
   const every = sides.flatMap(([, , stacks]) => stacks);
   if (every.length === 0) return null;
-  const most = Math.max(...every.map(height));
+  const most = Math.max(...every.map(total));
   const count = Math.max(...sides.map(([, , stacks]) => stacks.length));
   if (count === 1) return <OneStep sides={sides} />;
   return (
@@ -119,7 +114,7 @@ function Steps({ told }: { told: Told }) {
           head={["Step", "base", "new"]}
           rows={Array.from({ length: count }, (_, at) => [
             labelOf(told.base, at),
-            ...sides.map(([, , stacks]) => (stacks[at] ? number(height(stacks[at])) : UNKNOWN)),
+            ...sides.map(([, , stacks]) => (stacks[at] ? number(total(stacks[at])) : UNKNOWN)),
           ])}
         />
       }
@@ -147,15 +142,14 @@ function OneStep({ sides }: { sides: (readonly [string, RunOfTwo, Stack[]])[] })
   const digits = decimals(Math.max(...sides.map(([, run]) => run.mean_ms ?? 0)));
   const cells = (of: (stack: Stack) => number | undefined) => sides.map(([, , [one]]) => number(one && (of(one) ?? 0), digits));
   return (
-    <section class="panel" aria-label="One step of each run">
-      <h2>One step of each run</h2>
+    <Panel title="One step of each run" label="One step of each run">
       <p><a href={link({ page: "trace_viewer", beside: "@base" })}>Show both runs in Trace</a></p>
       <Twin
         caption="Parts of the step (ms), without the cost of recording"
         head={["Part", ...sides.map(([name, run]) => `${name}: ${run.run}`)]}
-        rows={[...found.map(({ name, title }) => [title, ...cells(({ parts }) => parts[name])]), ["the whole step", ...cells(height)]]}
+        rows={[...found.map(({ name, title }) => [title, ...cells(({ parts }) => parts[name])]), ["the whole step", ...cells(total)]]}
       />
-    </section>
+    </Panel>
   );
 }
 
@@ -173,8 +167,6 @@ function labelOf(run: RunOfTwo, at: number): string {
   return each === 1 ? `${at + 1}` : `${at * each + 1}–${Math.min((at + 1) * each, run.steps)}`;
 }
 
-const height = (stack: Stack) => Object.values(stack.parts).reduce((sum, value) => sum + value, 0);
-
 const KINDS = { appeared: "appeared", vanished: "vanished", slowed: "slower", quickened: "faster", same: "same" };
 const NUMBERS = ["Base", "New", "Change", "Share of the change"];
 /** Rows that are shown before the others are asked for. */
@@ -190,15 +182,14 @@ interface Rows {
 }
 
 function Changes({ title, caption, rows, per, times = "times", titleOf = (name) => name }: Rows) {
-  const [all, show] = useState(false);
   const told = (rows ?? []).filter((each) => each.base_ms || each.new_ms);
+  const [first, more] = useFirst(told, FIRST);
   if (told.length === 0) return null;
   const most = Math.max(...told.map((each) => Math.abs(each.change_ms)), Number.MIN_VALUE);
   // One column of numbers: all have the decimals that the largest needs.
   const digits = decimals(Math.max(...told.flatMap((each) => [each.base_ms ?? 0, each.new_ms ?? 0])));
   return (
-    <section class="panel" aria-label={title}>
-      <h2>{title}</h2>
+    <Panel title={title} label={title}>
       <div class="scroll whole" tabIndex={0} role="group" aria-label={`${title}, scrolls`}>
         <table class="changes">
           <caption>
@@ -206,23 +197,19 @@ function Changes({ title, caption, rows, per, times = "times", titleOf = (name) 
           </caption>
           <Head of={["Name", ...NUMBERS, "Quicker · slower"]} numbers={NUMBERS} />
           <tbody>
-            {told.slice(0, all ? undefined : FIRST).map((each) => (
+            {first.map((each) => (
               <Line key={`${each.name} ${each.side} ${each.scope}`} of={each} {...{ most, digits }} title={titleOf(each.name)} />
             ))}
           </tbody>
         </table>
       </div>
-      {told.length > FIRST && (
-        <button class="link" aria-expanded={all} onClick={() => show(!all)}>
-          {all ? `only the ${FIRST} largest` : `${number(told.length - FIRST)} more`}
-        </button>
-      )}
-    </section>
+      {more}
+    </Panel>
   );
 }
 
 function Line({ of, most, digits, title }: { of: Change; most: number; digits: number; title: string }) {
-  const category = CATEGORIES.find((each) => each.name === of.category);
+  const category = categoryNamed(of.category);
   const by = of.low_ms !== null && of.kind === "same" ? "by chance" : KINDS[of.kind];
   const length = (50 * Math.abs(of.change_ms)) / most;
   return (
@@ -267,8 +254,7 @@ function Findings({ told }: { told: Told }) {
   const digits = decimals(Math.max(...told.findings.flatMap((each) => [each.base_ms ?? 0, each.new_ms ?? 0])));
   const written = (value: number | null) => (value === null ? UNKNOWN : `${number(value, digits)} ms`);
   return (
-    <section class="panel" aria-label="Findings">
-      <h2>Findings</h2>
+    <Panel title="Findings" label="Findings">
       <Twin
         caption={`Effect of each finding on a ${told.per}`}
         head={["Finding", "Became", "Base", "New"]}
@@ -280,6 +266,6 @@ function Findings({ told }: { told: Told }) {
         ])}
       />
       <Sentences of={told.words.promises} />
-    </section>
+    </Panel>
   );
 }

@@ -5,7 +5,7 @@ import { address, useAnswer } from "../data/client";
 import { STATUS_SIGNS, type FindingsAnswer, type ToldFinding, type ToldStage } from "../data/findings";
 import { percent } from "../format";
 import { Code } from "../parts/code";
-import { Fact } from "../parts/fact";
+import { Fact } from "../parts/panel";
 import { Pick } from "../parts/pick";
 import { Prose } from "../parts/prose";
 import { Show } from "../parts/unavailable";
@@ -21,7 +21,14 @@ export function Findings() {
       <Show answer={answer}>
         {(told) => (
           <>
-            <Order />
+            <p>
+              <Pick
+                label="Order"
+                value={state.value.sort ?? "guide"}
+                of={{ guide: "by stage", cost: "largest cost first" }}
+                onPick={(sort) => change({ sort })}
+              />
+            </p>
             {state.value.sort === "cost" ? cards(costliest(told.findings)) : <Checklist of={told} />}
           </>
         )}
@@ -35,9 +42,7 @@ export function Checklist({ of }: { of: FindingsAnswer }) {
   return <>{of.stages.map((each) => <Stage key={each.stage} stage={each} findings={of.findings} />)}</>;
 }
 
-function costliest(findings: ToldFinding[]): ToldFinding[] {
-  return [...findings].sort((a, b) => (b.ms_per_step ?? -1) - (a.ms_per_step ?? -1));
-}
+const costliest = (findings: ToldFinding[]) => findings.toSorted((a, b) => (b.ms_per_step ?? -1) - (a.ms_per_step ?? -1));
 
 /** A stage of the guides in one line; unfolded, what fails or is not known comes first. */
 function Stage({ stage, findings }: { stage: ToldStage; findings: ToldFinding[] }) {
@@ -64,19 +69,6 @@ function Stage({ stage, findings }: { stage: ToldStage; findings: ToldFinding[] 
 }
 
 const cards = (findings: ToldFinding[]) => findings.map((each) => <Card key={each.id} finding={each} />);
-
-function Order() {
-  return (
-    <p>
-      <Pick
-        label="Order"
-        value={state.value.sort ?? "guide"}
-        of={{ guide: "by stage", cost: "largest cost first" }}
-        onPick={(sort) => change({ sort })}
-      />
-    </p>
-  );
-}
 
 function Card({ finding }: { finding: ToldFinding }) {
   const { words } = finding;

@@ -13,29 +13,28 @@ import { OverviewPage } from "./overview_page";
 import { PodViewer } from "./pod_viewer";
 import { RooflineModel } from "./roofline_model";
 import { TfDataBottleneckAnalysis } from "./tf_data_bottleneck_analysis";
-import { TITLES } from "../parts/titles";
+import type { TITLES } from "../parts/titles";
 import { TraceViewer } from "./trace_viewer";
 
 export interface Page {
   /** Name of the page's tool, or `findings`, or `compare`. */
-  name: string;
-  title: string;
+  name: keyof typeof TITLES;
   group: "Summary" | "Time" | "Memory" | "Cluster";
   view: ComponentType;
 }
 
 export const PAGES: Page[] = [
-  { name: "findings", title: TITLES.findings, group: "Summary", view: Findings },
-  { name: "overview_page", title: TITLES.overview_page, group: "Summary", view: OverviewPage },
-  { name: "trace_viewer", title: TITLES.trace_viewer, group: "Time", view: TraceViewer },
-  { name: "framework_op_stats", title: TITLES.framework_op_stats, group: "Time", view: FrameworkOpStats },
-  { name: "kernel_stats", title: TITLES.kernel_stats, group: "Time", view: KernelStats },
-  { name: "roofline_model", title: TITLES.roofline_model, group: "Time", view: RooflineModel },
-  { name: "input_pipeline_analyzer", title: TITLES.input_pipeline_analyzer, group: "Time", view: InputPipelineAnalyzer },
-  { name: "tf_data_bottleneck_analysis", title: TITLES.tf_data_bottleneck_analysis, group: "Time", view: TfDataBottleneckAnalysis },
-  { name: "model_views", title: TITLES.model_views, group: "Time", view: ModelViews },
-  { name: "inference_profile", title: TITLES.inference_profile, group: "Time", view: InferenceProfile },
-  { name: "memory_profile", title: TITLES.memory_profile, group: "Memory", view: MemoryProfile },
-  { name: "pod_viewer", title: TITLES.pod_viewer, group: "Cluster", view: PodViewer },
-  { name: "compare", title: TITLES.compare, group: "Summary", view: Compare },
+  { name: "findings", group: "Summary", view: Findings },
+  { name: "overview_page", group: "Summary", view: OverviewPage },
+  { name: "trace_viewer", group: "Time", view: TraceViewer },
+  { name: "framework_op_stats", group: "Time", view: FrameworkOpStats },
+  { name: "kernel_stats", group: "Time", view: KernelStats },
+  { name: "roofline_model", group: "Time", view: RooflineModel },
+  { name: "input_pipeline_analyzer", group: "Time", view: InputPipelineAnalyzer },
+  { name: "tf_data_bottleneck_analysis", group: "Time", view: TfDataBottleneckAnalysis },
+  { name: "model_views", group: "Time", view: ModelViews },
+  { name: "inference_profile", group: "Time", view: InferenceProfile },
+  { name: "memory_profile", group: "Memory", view: MemoryProfile },
+  { name: "pod_viewer", group: "Cluster", view: PodViewer },
+  { name: "compare", group: "Summary", view: Compare },
 ];

@@ -3,6 +3,7 @@ import { DataTable } from "../charts/table";
 import { Chart, Twin } from "../charts/twin";
 import type { InferenceProfileResult, Latency } from "../data/made/types";
 import { decimals, heading, ms, number } from "../format";
+import { Panel } from "../parts/panel";
 import { ToolPage } from "../parts/tool";
 import { Card } from "../parts/value";
 
@@ -25,10 +26,8 @@ export function InferenceProfile() {
           </ul>
           <Slow data={data} words={words.slow ?? ""} />
           <Histogram data={data} words={words.latencies ?? ""} />
-          <section class="panel">
-            <h2>By batch size</h2>
+          <Panel title="By batch size">
             <DataTable
-              tool="inference_profile"
               table="by_batch_size"
               caption="batch sizes"
               columns={[
@@ -37,11 +36,10 @@ export function InferenceProfile() {
                 "per_item_ms",
               ]}
             />
-          </section>
-          <section class="panel">
-            <h2>Every request</h2>
-            <DataTable tool="inference_profile" table="requests" caption="requests" sort="latency_ms" descending />
-          </section>
+          </Panel>
+          <Panel title="Every request">
+            <DataTable table="requests" caption="requests" sort="latency_ms" descending />
+          </Panel>
         </>
       )}
     </ToolPage>
@@ -49,15 +47,17 @@ export function InferenceProfile() {
 }
 
 const BINS = 20;
+/** Percentiles that are written at their bin. */
+const MARKED = ["p50", "p95", "p99"] as const;
 
 /** How many requests took how long, with the percentiles that the tool gives. */
 function Histogram({ data, words }: { data: InferenceProfileResult; words: string }) {
-  const { min, max, p50, p95, p99 } = data.latency_ms;
+  const { min, max } = data.latency_ms;
   const times = data.requests.map((row) => Number(row.latency_ms));
   if (times.length < 2 || max <= min) return null;
   const width = (max - min) / BINS;
-  const counts = Array.from({ length: BINS }, () => 0);
-  for (const time of times) counts[Math.min(Math.floor((time - min) / width), BINS - 1)]! += 1;
+  const binOf = (time: number) => Math.min(Math.floor((time - min) / width), BINS - 1);
+  const counts = Array.from({ length: BINS }, (_, k) => times.filter((time) => binOf(time) === k).length);
   const edge = (k: number) => number(min + k * width, decimals(max));
   const rows = counts.map((count, k) => [`${edge(k)} to ${edge(k + 1)} ms`, count] as [string, number]);
   const most = Math.max(...counts);
@@ -71,11 +71,7 @@ function Histogram({ data, words }: { data: InferenceProfileResult; words: strin
         {rows.map(([label, count], k) => (
           <li key={label} class="barred" style={{ "--length": `${(100 * count) / most}%` }} data-count={count}>
             <span class="what">{label}</span>
-            <span>
-              {[p50, p95, p99].flatMap((value, at) =>
-                Math.min(Math.floor((value - min) / width), BINS - 1) === k ? [["p50", "p95", "p99"][at]] : [],
-              ).join(" ")}
-            </span>
+            <span>{MARKED.filter((name) => binOf(data.latency_ms[name]) === k).join(" ")}</span>
             <span class="share">{number(count)}</span>
           </li>
         ))}
@@ -88,14 +84,13 @@ function Slow({ data, words }: { data: InferenceProfileResult; words: string }) 
   const of = data.slow;
   if (!of) return null;
   return (
-    <section class="panel" aria-label="Slow requests">
-      <h2>What slow requests waited for</h2>
+    <Panel title="What slow requests waited for" label="Slow requests">
       <p>{words}</p>
       <Twin
         caption="Mean times of parts"
         head={["Part", "Slow requests", "More than other requests"]}
         rows={Object.entries(of.breakdown_ms).map(([name, value]) => [heading(name), ms(value), ms(of.excess_ms[name])])}
       />
-    </section>
+    </Panel>
   );
 }

@@ -7,10 +7,11 @@ import { Chart, Twin } from "../charts/twin";
 import type { InputPipelineResult, InputStep } from "../data/made/types";
 import { INPUT_KINDS, INPUT_STEPS } from "../data/made/words";
 import { counted, lasting, ms, percent } from "../format";
+import { Panel } from "../parts/panel";
 import { Pick } from "../parts/pick";
 import { Prose } from "../parts/prose";
 import { ToolPage, useAround } from "../parts/tool";
-import { Card, reasonFor, Value } from "../parts/value";
+import { Card, Lines, reasonFor, Value } from "../parts/value";
 import { change, link, state } from "../state/url";
 
 export function InputPipelineAnalyzer() {
@@ -89,10 +90,9 @@ function parts(step: InputStep): Record<string, number> {
 function DeviceSide({ data }: { data: InputPipelineResult }) {
   if (data.steps.length === 0)
     return (
-      <section class="panel" aria-label="Device side">
-        <h2>Device side</h2>
+      <Panel title="Device side" label="Device side">
         <p>No steps were found: the shares above are of the whole recording.</p>
-      </section>
+      </Panel>
     );
   return (
     <>
@@ -101,7 +101,7 @@ function DeviceSide({ data }: { data: InputPipelineResult }) {
         controls={
           <Pick label="Parts shown" value={state.value.view ?? "all"} of={PARTS} onPick={(view) => change({ view })} />
         }
-        table={<DataTable tool="input_pipeline_analyzer" table="steps" caption="steps" />}
+        table={<DataTable table="steps" caption="steps" />}
       >
         <StepGraph steps={data.steps} times={data.step_time_ms} parts={parts} />
       </Chart>
@@ -129,7 +129,6 @@ function Range({ data }: { data: InputPipelineResult }) {
       summary={course && several ? "The line is the mean of the devices; the band is their range." : ""}
       table={
         <DataTable
-          tool="input_pipeline_analyzer"
           table="steps"
           caption="steps"
           columns={[
@@ -144,7 +143,7 @@ function Range({ data }: { data: InputPipelineResult }) {
         head={["Average", "Standard deviation", "Minimum", "Maximum"]}
         rows={[[of.mean, of.std, of.min, of.max].map(percent)]}
       />
-      {data.devices.length > 1 && <DataTable tool="input_pipeline_analyzer" table="devices" caption="workers" />}
+      {data.devices.length > 1 && <DataTable table="devices" caption="workers" />}
     </Chart>
   );
 }
@@ -153,48 +152,44 @@ function HostSide({ data }: { data: InputPipelineResult }) {
   const { between_steps: between } = data;
   const { missing } = useAround();
   const why = data.input_ops.length === 0 && reasonFor("host_breakdown_us", missing);
-  if (why)
-    return (
-      <section class="panel" aria-label="Host side">
-        <h2>Host side: input processing time</h2>
-        <p><Prose text={`${why.reason} ${why.remedy}`} /></p>
-        <Waits of={data.consumer_wait} />
-      </section>
-    );
   return (
-    <section class="panel" aria-label="Host side">
-      <h2>Host side: input processing time</h2>
-      <p>Summed work of the host's threads, not the time that a step waits. Shares are of this sum.</p>
-      <table class="twin">
-        <tbody>
-          {Object.entries(INPUT_KINDS).map(([name, title]) => (
-            <tr key={name}>
-              <th scope="row">{title}</th>
-              <td class="number">
-                <Value field={`host_breakdown_us.${name}`} title={title} exact={data.host_breakdown_us[name] ?? null} shown={lasting(data.host_breakdown_us[name])} />
-              </td>
-              <td class="number">{percent(data.host_breakdown_percent[name])}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+    <Panel title="Host side: input processing time" label="Host side">
+      {why ? (
+        <p><Prose text={`${why.reason} ${why.remedy}`} /></p>
+      ) : (
+        <>
+          <p>Summed work of the host's threads, not the time that a step waits. Shares are of this sum.</p>
+          <Lines>
+            {Object.entries(INPUT_KINDS).map(([name, title]) => (
+              <tr key={name}>
+                <th scope="row">{title}</th>
+                <td class="number">
+                  <Value field={`host_breakdown_us.${name}`} title={title} exact={data.host_breakdown_us[name] ?? null} shown={lasting(data.host_breakdown_us[name])} />
+                </td>
+                <td class="number">{percent(data.host_breakdown_percent[name])}</td>
+              </tr>
+            ))}
+          </Lines>
+        </>
+      )}
       <Waits of={data.consumer_wait} />
-      {between?.outside_markers && (
+      {!why && between?.outside_markers && (
         <p>The iterator ran between the steps, outside their annotation: {ms(between.wait_ms)} counted as input.</p>
       )}
-      <details open>
-        <summary>Input op statistics</summary>
-        <DataTable
-          tool="input_pipeline_analyzer"
-          table="input_ops"
-          caption="input ops"
-          columns={[
-            { name: "self_time_us", bar: true },
-            "self_time_percent", "name: Input op", "host", "category", "count", "total_time_us", "total_time_percent",
-          ]}
-        />
-      </details>
-    </section>
+      {!why && (
+        <details open>
+          <summary>Input op statistics</summary>
+          <DataTable
+            table="input_ops"
+            caption="input ops"
+            columns={[
+              { name: "self_time_us", bar: true },
+              "self_time_percent", "name: Input op", "host", "category", "count", "total_time_us", "total_time_percent",
+            ]}
+          />
+        </details>
+      )}
+    </Panel>
   );
 }
 
@@ -206,15 +201,13 @@ function Workers({ data }: { data: InputPipelineResult }) {
   // A program without worker processes lacks nothing.
   if (data.worker_functions.length === 0 && !(why && awaited)) return null;
   return (
-    <section class="panel" aria-label="Worker processes">
-      <h2>Worker processes</h2>
+    <Panel title="Worker processes" label="Worker processes">
       {why ? (
         <p><Prose text={`${why.reason} ${why.remedy}`} /></p>
       ) : (
         <>
           <p>Work in parallel with the steps, as shares of the workers' sampled time.</p>
           <DataTable
-            tool="input_pipeline_analyzer"
             table="worker_functions"
             caption="functions of worker processes"
             columns={[
@@ -224,7 +217,7 @@ function Workers({ data }: { data: InputPipelineResult }) {
           />
         </>
       )}
-    </section>
+    </Panel>
   );
 }
 

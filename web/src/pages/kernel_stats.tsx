@@ -62,7 +62,6 @@ export function KernelStats() {
             </p>
             <DataTable
               key={table}
-              tool="kernel_stats"
               table={table}
               caption={table === "nvidia_rules" ? "rules" : "kernels"}
               columns={columnsOf(table, measured)}

@@ -1,12 +1,14 @@
 // Memory: what each allocator held over time, its peak, and what was alive at the peak.
+import { Legend } from "../charts/categories";
 import { Series, type Level } from "../charts/series";
 import { DataTable } from "../charts/table";
 import { Chart } from "../charts/twin";
 import type { Cell, Memory, MemoryProfileResult, Row } from "../data/made/types";
 import { ms, percent, size, sizeUnit } from "../format";
+import { Panel } from "../parts/panel";
 import { Pick } from "../parts/pick";
-import { ToolPage } from "../parts/tool";
-import { Card, Line } from "../parts/value";
+import { ToolPage, useAround } from "../parts/tool";
+import { Card, Line, Lines } from "../parts/value";
 import { change, state } from "../state/url";
 
 export function MemoryProfile() {
@@ -16,16 +18,17 @@ export function MemoryProfile() {
   const options = at && chosen ? { memory: chosen, at_ms: at } : {};
   return (
     <ToolPage tool="memory_profile" what="allocations over time, and the blocks at the peak" options={options}>
-      {(data) => <Memories data={data} options={options} />}
+      {(data) => <Memories data={data} />}
     </ToolPage>
   );
 }
 
-function Memories({ data, options }: { data: MemoryProfileResult; options: Record<string, string> }) {
+function Memories({ data }: { data: MemoryProfileResult }) {
+  const atPeak = useAround().options.at_ms === undefined;
   const names = Object.keys(data.memories);
-  const id = names.find((each) => each === state.value.mem) ?? names[0];
-  const memory = id === undefined ? undefined : data.memories[id];
-  if (id === undefined || !memory) return null;
+  const id = names.find((each) => each === state.value.mem) ?? names[0] ?? "";
+  const memory = data.memories[id];
+  if (!memory) return null;
   const inColumn = sizes(memory.breakdown);
   return (
     <>
@@ -38,18 +41,16 @@ function Memories({ data, options }: { data: MemoryProfileResult; options: Recor
       ) : (
         <Timeline id={id} memory={memory} />
       )}
-      {memory.lines.length > 0 && <Lines id={id} rows={memory.lines} options={options} />}
+      {memory.lines.length > 0 && <ByLine id={id} rows={memory.lines} />}
       <section class="panel" aria-label="Memory breakdown">
         <h2>
           Allocated blocks at {ms(memory.breakdown_time_ms)}
-          {options.at_ms ? "" : ", the peak"}
+          {atPeak && ", the peak"}
         </h2>
-        {options.at_ms && <button onClick={() => change({ at: "" })}>Back to the peak</button>}
+        {!atPeak && <button onClick={() => change({ at: "" })}>Back to the peak</button>}
         <DataTable
-          tool="memory_profile"
           table={`memories.${id}.breakdown`}
           caption="ops"
-          options={options}
           columns={[
             { name: "allocation_bytes", title: "Allocation size", show: inColumn, bar: true },
             { name: "requested_bytes", title: "Requested size", show: inColumn },
@@ -62,21 +63,18 @@ function Memories({ data, options }: { data: MemoryProfileResult; options: Recor
 }
 
 /** Which lines of the program asked for what was alive, with the stack that holds most. */
-function Lines({ id, rows, options }: { id: string; rows: Row[]; options: Record<string, string> }) {
+function ByLine({ id, rows }: { id: string; rows: Row[] }) {
   return (
-    <section class="panel" aria-label="Memory by line of the program">
-      <h2>Lines that allocated this memory</h2>
+    <Panel title="Lines that allocated this memory" label="Memory by line of the program">
       <DataTable
-        tool="memory_profile"
         table={`memories.${id}.lines`}
         caption="program lines"
-        options={options}
         columns={[
           { name: "allocation_bytes", title: "Allocation size", show: sizes(rows), bar: true },
           "share_percent: Share", "source: Line of the program", "occurrences", "stacks",
         ]}
       />
-    </section>
+    </Panel>
   );
 }
 
@@ -99,18 +97,15 @@ function Summary({ id, memory }: { id: string; memory: Memory }) {
         <Card field={`${of}.peak_heap_lifetime_bytes`} title="Peak heap usage (lifetime)" exact={lifetime} shown={size(lifetime)} />
         <Card field={`${of}.peak.memory_in_use_bytes`} title="Peak memory usage" exact={peak?.memory_in_use_bytes ?? null} shown={size(peak?.memory_in_use_bytes)} />
       </ul>
-      <section class="panel" aria-label="Peak memory usage">
-        <h2>At the peak of the recording</h2>
-        <table class="twin">
-          <tbody>
-            <Line title="Time" field={`${of}.peak.time_ms`} exact={peak?.time_ms ?? null} shown={ms(peak?.time_ms)} />
-            <Line title="Stack reservation" field={`${of}.peak.stack_bytes`} exact={peak?.stack_bytes ?? null} shown={size(peak?.stack_bytes, peak?.memory_in_use_bytes)} />
-            <Line title="Heap allocation" field={`${of}.peak.heap_bytes`} exact={peak?.heap_bytes ?? null} shown={size(peak?.heap_bytes, peak?.memory_in_use_bytes)} />
-            <Line title={partly(memory) ? "Free part of reserved memory" : "Free memory"} field={`${of}.peak.free_bytes`} exact={peak?.free_bytes ?? null} shown={size(peak?.free_bytes)} />
-            <Line title="Fragmentation (lower is better)" field={`${of}.peak.fragmentation`} exact={shared} shown={percent(shared && 100 * shared)} />
-          </tbody>
-        </table>
-      </section>
+      <Panel title="At the peak of the recording" label="Peak memory usage">
+        <Lines>
+          <Line title="Time" field={`${of}.peak.time_ms`} exact={peak?.time_ms ?? null} shown={ms(peak?.time_ms)} />
+          <Line title="Stack reservation" field={`${of}.peak.stack_bytes`} exact={peak?.stack_bytes ?? null} shown={size(peak?.stack_bytes, peak?.memory_in_use_bytes)} />
+          <Line title="Heap allocation" field={`${of}.peak.heap_bytes`} exact={peak?.heap_bytes ?? null} shown={size(peak?.heap_bytes, peak?.memory_in_use_bytes)} />
+          <Line title={partly(memory) ? "Free part of reserved memory" : "Free memory"} field={`${of}.peak.free_bytes`} exact={peak?.free_bytes ?? null} shown={size(peak?.free_bytes)} />
+          <Line title="Fragmentation (lower is better)" field={`${of}.peak.fragmentation`} exact={shared} shown={percent(shared && 100 * shared)} />
+        </Lines>
+      </Panel>
     </>
   );
 }
@@ -162,18 +157,9 @@ function Timeline({ id, memory }: { id: string; memory: Memory }) {
           />
         )
       }
-      table={<DataTable tool="memory_profile" table={`memories.${id}.timeline`} caption="memory events" />}
+      table={<DataTable table={`memories.${id}.timeline`} caption="memory events" options={{}} />}
     >
-      <ul class="legend">
-        {levels.map(({ label, token }) => (
-          <li key={label}>
-            <svg class="swatch" viewBox="0 0 12 12" aria-hidden="true">
-              <rect width="12" height="12" class={`fill-${token}`} />
-            </svg>{" "}
-            {label}
-          </li>
-        ))}
-      </ul>
+      <Legend categories={levels.map(({ label, token }) => ({ name: label, title: label, token, hatched: false, sentence: label }))} />
       <Series
         label={`Memory of ${id} over time`}
         times={rows.map((row) => cell(row, "time_ms") ?? 0)}

@@ -5,14 +5,12 @@ import { Icicle } from "../charts/icicle";
 import { Tree, type TreeNode } from "../charts/tree";
 import { DataTable } from "../charts/table";
 import { Chart, Twin } from "../charts/twin";
-import type { Options } from "../data/client";
 import type { AnnotationDetailResult, ModelViewsResult, Row } from "../data/made/types";
-import { decimals, heading, lasting, number, percent, size, us } from "../format";
+import { counted, decimals, heading, lasting, number, percent, size, us } from "../format";
 import { Pick } from "../parts/pick";
 import { ToolPage } from "../parts/tool";
-import { Value } from "../parts/value";
+import { Card, Value } from "../parts/value";
 import { change, link, state } from "../state/url";
-import { AnnotationDetail } from "../details/annotation_detail";
 import { SourceLines } from "../details/source_lines";
 
 const VIEWS = {
@@ -63,7 +61,7 @@ export function ModelViews() {
     <>
       <Controls view={view === "scope" ? instead : view} />
       <ToolPage tool="model_views" what="cost by name scope, op type, source line and annotation" options={options}>
-        {(data) => <Filled data={data} view={data.view as View} options={options} onView={tell} />}
+        {(data) => <Filled data={data} view={data.view as View} asked={view} onView={tell} />}
       </ToolPage>
     </>
   );
@@ -102,18 +100,21 @@ function Typed(props: { label: string; value: string; onType: (value: string) =>
   );
 }
 
-function Filled({ data, view, options, onView }: { data: ModelViewsResult; view: View; options: Options; onView: (view: View) => void }) {
-  useEffect(() => onView(options.view === "scope" ? view : "scope"), [view, options.view]);
+function Filled({ data, view, asked, onView }: { data: ModelViewsResult; view: View; asked: View; onView: (view: View) => void }) {
+  useEffect(() => onView(asked === "scope" ? view : "scope"), [view, asked]);
   const ranges = view === "annotation";
   const columns = ranges ? RANGES : COLUMNS;
-  if (view === "source") return <SourceLines data={data} options={options} />;
+  if (view === "source") return <SourceLines data={data} />;
   const largest = Object.fromEntries(columns.map((name) => [name, largestOf(data[view].map((row) => row[name]))]));
-  const choose = { scope: chooseScope, annotation: chooseRange }[view as string];
+  const choose = {
+    scope: (scope: string) => void (location.hash = link({ page: "framework_op_stats", scope })),
+    annotation: (op: string) => change({ op }, { push: true }),
+  }[view as string];
   return (
     <>
       {ranges ? <OfRanges data={data} /> : data[view].length > 0 && <OfCosts data={data} />}
-      {ranges && "detail" in data && <AnnotationDetail data={data as AnnotationDetailResult} options={options} />}
-      <Chart title={`Cost ${VIEWS[view]}`} table={<DataTable tool="model_views" table={view} caption="nodes" options={options} />}>
+      {ranges && "detail" in data && <AnnotationDetail data={data as AnnotationDetailResult} />}
+      <Chart title={`Cost ${VIEWS[view]}`} table={<DataTable table={view} caption="nodes" />}>
         {data[view].length === 0 ? (
           <p>No data of this kind was recorded, or the filters hide all of it.</p>
         ) : (
@@ -194,14 +195,6 @@ function OfRanges({ data }: { data: ModelViewsResult }) {
   );
 }
 
-function chooseScope(path: string): void {
-  location.hash = link({ page: "framework_op_stats", scope: path });
-}
-
-function chooseRange(name: string): void {
-  change({ op: name }, { push: true });
-}
-
 /** The largest number of a column, by which all of it is written. */
 function largestOf(cells: (Row[string] | undefined)[]): Largest {
   const known = cells.filter((each) => typeof each === "number");
@@ -221,4 +214,37 @@ function node(row: Row, columns: string[], largest: Record<string, Largest>): Tr
       return name === "allocated_bytes" ? size(known, most) : number(known, whole ? 0 : decimals(most));
     }),
   };
+}
+
+/** Name, title, and what a row is. */
+const TABLES = [
+  ["calls", "Calls", "calls"],
+  ["by_step", "By step", "steps"],
+  ["ops", "Ops inside, on its thread", "ops"],
+  ["kernels", "Kernels launched inside", "kernels"],
+] as const;
+
+/** One range of the program looked at closely: its calls, its steps, and what it holds. */
+function AnnotationDetail({ data: { detail } }: { data: AnnotationDetailResult }) {
+  return (
+    <section class="panel detail" aria-label="Annotation in detail">
+      <p>
+        <button onClick={() => change({ op: "" }, { push: true })}>All annotations</button>
+      </p>
+      <h2>
+        <code>{detail.name}</code>, {counted(detail.call_count, "call")}
+      </h2>
+      <ul class="cards">
+        <Card field="detail.host_us" title="On the host" exact={detail.host_us} shown={lasting(detail.host_us)} />
+        <Card field="detail.device_us" title="Device time of work launched inside" exact={detail.device_us} shown={lasting(detail.device_us)} />
+        <Card field="detail.launches" title="Launches" exact={detail.launches} shown={number(detail.launches)} />
+      </ul>
+      {TABLES.filter(([name]) => detail[name]?.length).map(([name, title, caption]) => (
+        <details key={name} open={name === "calls"}>
+          <summary>{title}</summary>
+          <DataTable table={`detail.${name}`} caption={caption} />
+        </details>
+      ))}
+    </section>
+  );
 }

@@ -6,16 +6,17 @@ import { OUTSIDE, StepGraph } from "../charts/steps";
 import { StatisticsTable } from "../charts/statistics";
 import { DataTable } from "../charts/table";
 import { Chart } from "../charts/twin";
-import { address, useAnswer, type Answer } from "../data/client";
+import { address, useAnswer } from "../data/client";
 import type { FindingsAnswer } from "../data/findings";
 import { CATEGORIES } from "../data/made/categories";
 import type { DeviceEntry, OverviewPageResult, Step } from "../data/made/types";
 import { SOURCES } from "../data/made/words";
 import { counted, decimals, heading, ms, number, percent, size, UNKNOWN } from "../format";
+import { Panel } from "../parts/panel";
 import { Prose } from "../parts/prose";
 import { ToolPage, useAround } from "../parts/tool";
 import { Show } from "../parts/unavailable";
-import { Card, Line, reasonFor, Value } from "../parts/value";
+import { Card, Line, Lines, reasonFor, Value } from "../parts/value";
 import { join, link, state } from "../state/url";
 import { opOf } from "../trace/questions";
 import { Checklist } from "./findings";
@@ -26,38 +27,31 @@ export function OverviewPage() {
   return (
     <>
       <Headline answer={findings} />
-      <Overview findings={findings} />
+      <ToolPage tool="overview_page" what="the step-time breakdown, the steps and the top operations">
+        {(data, { cut }) => (
+          <>
+            {data.step_time_ms.mean === null && data.by_host.length > 1 && <Apart data={data} />}
+            <Cards data={data} />
+            <div class="side-by-side">
+              {Object.keys(data.breakdown_ms).length > 0 && <Summary data={data} />}
+              <Panel title="Checklist" label="Checklist">
+                <Show answer={findings}>{(told) => <Checklist of={told} />}</Show>
+              </Panel>
+            </div>
+            <Steps data={data} all={cut.find((each) => each.table === "steps")?.rows} />
+            <TwoSteps data={data} />
+            {data.account.length > 0 && <Account entries={data.account} each={data.window === "steps" ? "step" : "recording"} />}
+            <TopOps data={data} />
+            <div class="side-by-side">
+              <Environment data={data} />
+              <Placement data={data} />
+              <StatisticsTable of={data.step_time_ms} field="step_time_ms" caption="Step time" />
+              <StatisticsTable of={data.device_step_time_ms} field="device_step_time_ms" caption="Step time on the device" />
+            </div>
+          </>
+        )}
+      </ToolPage>
     </>
-  );
-}
-
-function Overview({ findings }: { findings: Answer<FindingsAnswer> }) {
-  return (
-    <ToolPage tool="overview_page" what="the step-time breakdown, the steps and the top operations">
-      {(data, { cut }) => (
-        <>
-          {data.step_time_ms.mean === null && data.by_host.length > 1 && <Apart data={data} />}
-          <Cards data={data} />
-          <div class="side-by-side">
-            {Object.keys(data.breakdown_ms).length > 0 && <Summary data={data} />}
-            <section class="panel" aria-label="Checklist">
-              <h2>Checklist</h2>
-              <Show answer={findings}>{(told) => <Checklist of={told} />}</Show>
-            </section>
-          </div>
-          <Steps data={data} all={cut.find((each) => each.table === "steps")?.rows} />
-          <TwoSteps data={data} />
-          {data.account.length > 0 && <Account entries={data.account} each={data.window === "steps" ? "step" : "recording"} />}
-          <TopOps data={data} />
-          <div class="side-by-side">
-            <Environment data={data} />
-            <Placement data={data} />
-            <StatisticsTable of={data.step_time_ms} field="step_time_ms" caption="Step time" />
-            <StatisticsTable of={data.device_step_time_ms} field="device_step_time_ms" caption="Step time on the device" />
-          </div>
-        </>
-      )}
-    </ToolPage>
   );
 }
 
@@ -65,8 +59,7 @@ function Overview({ findings }: { findings: Answer<FindingsAnswer> }) {
 function Apart({ data }: { data: OverviewPageResult }) {
   const why = reasonFor("step_time_ms", useAround().missing);
   return (
-    <section class="panel" aria-label="Hosts apart">
-      <h2>These hosts are not averaged</h2>
+    <Panel title="These hosts are not averaged" label="Hosts apart">
       <p>{why?.reason} Choose one:</p>
       <ul>
         {data.by_host.map(({ host, summary }) => (
@@ -76,7 +69,7 @@ function Apart({ data }: { data: OverviewPageResult }) {
           </li>
         ))}
       </ul>
-    </section>
+    </Panel>
   );
 }
 
@@ -110,8 +103,7 @@ function Summary({ data }: { data: OverviewPageResult }) {
   const { precision } = data;
   const { missing } = useAround();
   return (
-    <section class="panel" aria-label="Performance summary">
-      <h2>{data.window === "steps" ? "Step-time breakdown" : "Breakdown of the recorded time"}</h2>
+    <Panel title={data.window === "steps" ? "Step-time breakdown" : "Breakdown of the recorded time"} label="Performance summary">
       {data.window !== "steps" && <p>No steps were found: times and shares are of the whole recording.</p>}
       {data.step_count > 0 && (
         <p>
@@ -137,7 +129,7 @@ function Summary({ data }: { data: OverviewPageResult }) {
           <><Value field="precision" title="Device compute precision" shown="–" /> <Prose text={reasonFor("precision.compute_16bit_percent", missing)?.reason ?? ""} /></>
         )}
       </p>
-    </section>
+    </Panel>
   );
 }
 
@@ -158,7 +150,7 @@ function Steps({ data, all }: { data: OverviewPageResult; all: number | undefine
       <Chart
         title="Step-time graph"
         summary={how}
-        table={<DataTable tool="overview_page" table="steps" caption="steps" />}
+        table={<DataTable table="steps" caption="steps" />}
       >
         <StepGraph
           steps={data.steps}
@@ -192,8 +184,7 @@ function TwoSteps({ data }: { data: OverviewPageResult }) {
   const time = (value: number | undefined) => <td class="number" title={String(value)}>{value === undefined ? UNKNOWN : `${number(value, digits)} ms`}</td>;
   const named = (step: Step) => <th scope="col" class="number"><a href={link({ page: "pod_viewer", step: String(step.step) })}>{step === typical ? "Typical" : step === chosen ? "Chosen" : "Slowest"} step {step.step}</a></th>;
   return (
-    <section class="panel" aria-label="Two steps">
-      <h2>What makes step {other.step} {other.duration_ms < typical.duration_ms ? "shorter" : "longer"}</h2>
+    <Panel title={<>What makes step {other.step} {other.duration_ms < typical.duration_ms ? "shorter" : "longer"}</>} label="Two steps">
       <table class="twin">
         <thead><tr><td />{named(typical)}{named(other)}<th scope="col" class="number">Difference</th></tr></thead>
         <tbody>
@@ -206,18 +197,16 @@ function TwoSteps({ data }: { data: OverviewPageResult }) {
           <tr><th scope="row">Step time</th>{time(typical.duration_ms)}{time(other.duration_ms)}{time(other.duration_ms - typical.duration_ms)}</tr>
         </tbody>
       </table>
-    </section>
+    </Panel>
   );
 }
 
 function TopOps({ data }: { data: OverviewPageResult }) {
   const sides = new Set(data.top_ops?.map((each) => each.host_or_device));
   return (
-    <section class="panel">
-      <h2>Top 10 operations{sides.has("Device") ? " on the device" : sides.has("Host") && " on the host"}</h2>
+    <Panel title={<>Top 10 operations{sides.has("Device") ? " on the device" : sides.has("Host") && " on the host"}</>}>
       <p>Shares are of the self time of all named ops{sides.has("Host") && ", without those of the input pipeline"}.</p>
       <DataTable
-        tool="overview_page"
         table="top_ops"
         caption="operations"
         inTrace={opOf}
@@ -227,42 +216,34 @@ function TopOps({ data }: { data: OverviewPageResult }) {
         ]}
       />
       <a href={link({ page: "framework_op_stats" })}>All operations</a>
-    </section>
+    </Panel>
   );
 }
 
 function Environment({ data }: { data: OverviewPageResult }) {
   const of = data.environment;
   return (
-    <section class="panel" aria-label="Run environment">
-      <h2>Run environment</h2>
-      <table class="twin">
-        <tbody>
-          <Line title="Hosts" field="environment.hosts" exact={of.hosts} />
-          <Line title="Device type" field="environment.device_type" exact={of.device_type} />
-          <Line title="Devices listed" field="environment.device_count" exact={of.device_count} />
-          <Line title="Devices used" field="environment.used_device_count" exact={of.used_device_count} />
-          {kinds(of.devices).map(([kind, devices]) => (
-            <tr key={kind}>
-              <th scope="row" colSpan={used(devices) ? 1 : 2}>{at(devices)} × {kind}</th>
-              {used(devices) && <td>{used(devices)}</td>}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </section>
+    <Panel title="Run environment" label="Run environment">
+      <Lines>
+        <Line title="Hosts" field="environment.hosts" exact={of.hosts} />
+        <Line title="Device type" field="environment.device_type" exact={of.device_type} />
+        <Line title="Devices listed" field="environment.device_count" exact={of.device_count} />
+        <Line title="Devices used" field="environment.used_device_count" exact={of.used_device_count} />
+        {[...Map.groupBy(of.devices, kindOf)].map(([kind, devices]) => (
+          <tr key={kind}>
+            <th scope="row" colSpan={used(devices) ? 1 : 2}>{at(devices)} × {kind}</th>
+            {used(devices) && <td>{used(devices)}</td>}
+          </tr>
+        ))}
+      </Lines>
+    </Panel>
   );
 }
 
 /** Devices of one kind are one line. */
-function kinds(devices: DeviceEntry[]): [string, DeviceEntry[]][] {
-  const found = new Map<string, DeviceEntry[]>();
-  for (const each of devices) {
-    const capability = each.compute_capability && `compute capability ${each.compute_capability}`;
-    const kind = [each.type ?? "device", each.memory_bytes && size(each.memory_bytes), capability].filter(Boolean).join(", ");
-    found.set(kind, [...(found.get(kind) ?? []), each]);
-  }
-  return [...found];
+function kindOf({ type, memory_bytes, compute_capability }: DeviceEntry): string {
+  const capability = compute_capability && `compute capability ${compute_capability}`;
+  return [type ?? "device", memory_bytes && size(memory_bytes), capability].filter(Boolean).join(", ");
 }
 
 /** How many worked; all, where the recording holds work of none. */
@@ -281,27 +262,21 @@ function Placement({ data }: { data: OverviewPageResult }) {
   const phases = Object.entries(data.phases_ms ?? {});
   const digits = decimals(Math.max(...phases.map(([, value]) => value ?? 0), 0));
   return (
-    <section class="panel" aria-label="Op placement">
-      <h2>Where the ops ran</h2>
-      <table class="twin">
-        <tbody>
-          <Line title="Ops on the host" field="op_placement.host_op_percent" exact={of?.host_op_percent ?? null} />
-          <Line title="Ops on the device" field="op_placement.device_op_percent" exact={of?.device_op_percent ?? null} />
-          <Line title="Eager, on the host" field="eager.host_percent" exact={data.eager?.host_percent ?? null} />
-          <Line title="Eager, on the device" field="eager.device_percent" exact={data.eager?.device_percent ?? null} />
-          <Line title="Waiting for launches" field="kernel_launch_percent" exact={data.kernel_launch_percent} />
-        </tbody>
-      </table>
+    <Panel title="Where the ops ran" label="Op placement">
+      <Lines>
+        <Line title="Ops on the host" field="op_placement.host_op_percent" exact={of?.host_op_percent ?? null} />
+        <Line title="Ops on the device" field="op_placement.device_op_percent" exact={of?.device_op_percent ?? null} />
+        <Line title="Eager, on the host" field="eager.host_percent" exact={data.eager?.host_percent ?? null} />
+        <Line title="Eager, on the device" field="eager.device_percent" exact={data.eager?.device_percent ?? null} />
+        <Line title="Waiting for launches" field="kernel_launch_percent" exact={data.kernel_launch_percent} />
+      </Lines>
       {phases.some(([phase, value]) => phase !== "unknown" && value !== null) && (
-        <table class="twin">
-          <caption>Phases of {data.window === "steps" ? "a step" : "the recording"}, on the {data.environment.device_count === 0 ? "host" : "device"}</caption>
-          <tbody>
-            {phases.map(([phase, value]) => (
-              <Line key={phase} title={PHASES[phase] ?? heading(phase)} field={`phases_ms.${phase}`} exact={value} shown={value === null ? UNKNOWN : `${number(value, digits)} ms`} />
-            ))}
-          </tbody>
-        </table>
+        <Lines caption={`Phases of ${data.window === "steps" ? "a step" : "the recording"}, on the ${data.environment.device_count === 0 ? "host" : "device"}`}>
+          {phases.map(([phase, value]) => (
+            <Line key={phase} title={PHASES[phase] ?? heading(phase)} field={`phases_ms.${phase}`} exact={value} shown={value === null ? UNKNOWN : `${number(value, digits)} ms`} />
+          ))}
+        </Lines>
       )}
-    </section>
+    </Panel>
   );
 }

@@ -6,12 +6,14 @@ import { categoryTitle } from "../charts/categories";
 import { Columns } from "../charts/columns";
 import { DataTable } from "../charts/table";
 import { Chart } from "../charts/twin";
-import type { PodStep, PodViewerResult, Worker, WorkerName } from "../data/made/types";
+import type { PodStep, PodViewerResult, Worker } from "../data/made/types";
 import { CODES } from "../data/made/words";
 import { counted, ms, number, percent } from "../format";
+import { Panel } from "../parts/panel";
+import { deviceName } from "../parts/name";
 import { Pick } from "../parts/pick";
 import { ToolPage } from "../parts/tool";
-import { Line, Value } from "../parts/value";
+import { Line, Lines, Value } from "../parts/value";
 import { change, join, link, state } from "../state/url";
 
 export function PodViewer() {
@@ -21,10 +23,9 @@ export function PodViewer() {
         <>
           <Summary data={data} words={words} />
           <OneStep data={data} />
-          <section class="panel">
-            <h2>{unstepped(data) ? "Workers over the whole recording" : "Workers over all steps"}</h2>
-            <DataTable tool="pod_viewer" table="workers" caption="workers" columns={WORKERS} />
-          </section>
+          <Panel title={unstepped(data) ? "Workers over the whole recording" : "Workers over all steps"}>
+            <DataTable table="workers" caption="workers" columns={WORKERS} />
+          </Panel>
           <Clocks data={data} />
         </>
       )}
@@ -40,10 +41,6 @@ const WORKERS = [
 
 /** Without steps the recording is the one that there is. */
 const unstepped = ({ workers }: PodViewerResult) => workers.every((each) => each.steps === 0);
-
-function named(worker: WorkerName): string {
-  return worker.device === null ? worker.host : `${worker.host}, device ${worker.device}`;
-}
 
 function Summary({ data, words }: { data: PodViewerResult; words: Record<string, string> }) {
   if (data.workers.length === 1)
@@ -87,14 +84,13 @@ function OneStep({ data }: { data: PodViewerResult }) {
   if (!step) return null;
   const byTime = state.value.by === "time";
   const workers = byTime ? [...step.workers].sort((a, b) => b.total_ms - a.total_ms) : step.workers;
-  const slow = step.slowest ? workers.findIndex((each) => named(each) === named(step.slowest!)) : -1;
+  const slow = step.slowest ? workers.findIndex((each) => deviceName(each) === deviceName(step.slowest!)) : -1;
   const shown = workers[under ?? Math.max(slow, 0)] ?? workers[0];
   const short = labels(workers);
-  const quick = fastest(step);
   return (
     <Chart
       title={unstepped(data) ? "The whole recording" : `Step ${step.step ?? step.name}`}
-      summary={step.slowest ? `Slowest: ${named(step.slowest)}${step.slowest_by ? `: ${CODES.slowest_by![step.slowest_by]}` : ""}.` : ""}
+      summary={step.slowest ? `Slowest: ${deviceName(step.slowest)}${step.slowest_by ? `: ${CODES.slowest_by![step.slowest_by]}` : ""}.` : ""}
       controls={
         <>
           {data.steps.length > 1 && <label>
@@ -114,11 +110,11 @@ function OneStep({ data }: { data: PodViewerResult }) {
           {workers.length > 1 && <Pick label="Order" value={byTime ? "time" : "rank"} of={ORDERS} onPick={(by) => change({ by })} />}
         </>
       }
-      table={<DataTable tool="pod_viewer" table="steps" caption="worker steps" />}
+      table={<DataTable table="steps" caption="worker steps" />}
     >
-      {step.slowest && quick && quick.host !== step.slowest.host && (
+      {step.slowest && step.fastest && step.fastest.host !== step.slowest.host && (
         <p>
-          <a href={link({ page: "trace_viewer", host: quick.host, beside: join([step.slowest.host]), step: String(step.step ?? "") })}>
+          <a href={link({ page: "trace_viewer", host: step.fastest.host, beside: join([step.slowest.host]), step: String(step.step ?? "") })}>
             Show the slowest host below the fastest in Trace, on one clock
           </a>
         </p>
@@ -135,12 +131,6 @@ function OneStep({ data }: { data: PodViewerResult }) {
       </div>
     </Chart>
   );
-}
-
-/** The worker of a step whose own work takes least. */
-function fastest(step: PodStep): Worker | undefined {
-  const own = (each: Worker) => each.device_work_ms ?? each.total_ms;
-  return [...step.workers].sort((a, b) => own(a) - own(b))[0];
 }
 
 /** A step that every worker has, rather than the first, which a recording often cuts. */
@@ -161,7 +151,7 @@ function Card({ worker }: { worker: Worker | undefined }) {
   const share = (value: number) => (worker.total_ms > 0 ? (100 * value) / worker.total_ms : null);
   return (
     <section class="panel" aria-label="Breakdown of the worker">
-      <h3>{named(worker)}</h3>
+      <h3>{deviceName(worker)}</h3>
       <p>{ms(worker.total_ms)} in all; the largest part: {categoryTitle(worker.bottleneck).toLowerCase()}</p>
       <Breakdown
         field="steps.workers.breakdown_ms"
@@ -170,14 +160,11 @@ function Card({ worker }: { worker: Worker | undefined }) {
         details={worker.breakdown_detail_ms}
       />
       {COLLECTIVES.some(([name]) => worker[name] !== null) && (
-        <table class="twin">
-          <caption>In collectives</caption>
-          <tbody>
-            {COLLECTIVES.map(([name, title]) => (
-              <Line key={name} field={`steps.workers.${name}`} title={title} exact={worker[name]} shown={ms(worker[name])} />
-            ))}
-          </tbody>
-        </table>
+        <Lines caption="In collectives">
+          {COLLECTIVES.map(([name, title]) => (
+            <Line key={name} field={`steps.workers.${name}`} title={title} exact={worker[name]} shown={ms(worker[name])} />
+          ))}
+        </Lines>
       )}
     </section>
   );
@@ -186,15 +173,14 @@ function Card({ worker }: { worker: Worker | undefined }) {
 function Clocks({ data }: { data: PodViewerResult }) {
   if (data.clocks.length < 2) return null;
   return (
-    <section class="panel">
-      <h2>Clocks of the hosts</h2>
+    <Panel title="Clocks of the hosts">
       {data.collectives_matched + data.collectives_unmatched > 0 && (
         <p>
           {counted(data.collectives_matched, "collective")} matched across hosts, {number(data.collectives_unmatched)} not matched.
           The table shows each offset's uncertainty.
         </p>
       )}
-      <DataTable tool="pod_viewer" table="clocks" caption="hosts" />
-    </section>
+      <DataTable table="clocks" caption="hosts" />
+    </Panel>
   );
 }

@@ -5,6 +5,7 @@ import { Chart } from "../charts/twin";
 import type { Cell, Row, RooflineModelResult } from "../data/made/types";
 import { CODES } from "../data/made/words";
 import { ms, number, percent } from "../format";
+import { Panel } from "../parts/panel";
 import { Pick } from "../parts/pick";
 import { Prose } from "../parts/prose";
 import { ToolPage, useAround } from "../parts/tool";
@@ -61,7 +62,6 @@ function Model({ data }: { data: RooflineModelResult }) {
   const table = (
     <DataTable
       key={by}
-      tool="roofline_model"
       table={by}
       caption={TABLES[by]!}
       columns={COLUMNS.map(toColumn).filter(({ name }) => (rows[0] === undefined || name in rows[0]) && (name !== "total_us" || data.ops_on === "host"))}
@@ -94,14 +94,13 @@ function Model({ data }: { data: RooflineModelResult }) {
       ) : (
         table
       )}
-      <section class="panel" aria-label="Roofs">
-        <h2>Limits of the device</h2>
+      <Panel title="Limits of the device" label="Roofs">
         {data.roofs.length > 0 ? (
-          <DataTable tool="roofline_model" table="roofs" caption="roofs" columns={ROOFS} />
+          <DataTable table="roofs" caption="roofs" columns={ROOFS} />
         ) : (
           <p><Prose text={why ? `${why.reason} ${why.remedy}` : "No device was recorded, or its rates are not known."} /></p>
         )}
-      </section>
+      </Panel>
     </>
   );
 }

@@ -5,7 +5,7 @@ import { Chart } from "../charts/twin";
 import type { Graph, Node, TfDataBottleneckAnalysisResult } from "../data/made/types";
 import { counted, lasting } from "../format";
 import { open } from "../parts/details";
-import { Fact } from "../parts/fact";
+import { Fact, Panel } from "../parts/panel";
 import { Pick } from "../parts/pick";
 import { ToolPage } from "../parts/tool";
 import { Value } from "../parts/value";
@@ -22,10 +22,9 @@ export function TfDataBottleneckAnalysis() {
       {(data) => (
         <>
           <Summary data={data} />
-          <section class="panel" aria-label="All input pipelines">
-            <h2>Summary of all input pipelines</h2>
-            <DataTable tool="tf_data_bottleneck_analysis" table="pipelines" caption="pipelines" />
-          </section>
+          <Panel title="Summary of all input pipelines" label="All input pipelines">
+            <DataTable table="pipelines" caption="pipelines" options={{}} />
+          </Panel>
           <PipelineGraph data={data} />
         </>
       )}
@@ -84,7 +83,7 @@ function PipelineGraph({ data }: { data: TfDataBottleneckAnalysisResult }) {
           </label>
         </>
       }
-      table={<DataTable tool="tf_data_bottleneck_analysis" table="stages" caption="stages" options={{ pipeline: state.value.pipe, rank: state.value.rank }} />}
+      table={<DataTable table="stages" caption="stages" />}
     >
       <p>One call, which took {lasting(shown.latency_us)}. {shown.suggestion !== data.summary.suggestion && shown.suggestion}</p>
       <Stages graph={shown} />

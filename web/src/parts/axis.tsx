@@ -79,3 +79,9 @@ export function written(marks: number[]): string[] {
   const digits = Math.max(-Math.floor(Math.log10(Math.abs(step) || 1) + 1e-9), 0);
   return marks.map((each) => number(each, digits <= MOST_DECIMALS ? digits : undefined));
 }
+
+/** Round numbers from `from` to `to`, about `count` of them, each as it is written. */
+export function scaled(from: number, to: number, count: number): [number, string][] {
+  const marks = ticks(from, to, count);
+  return written(marks).map((text, k) => [marks[k]!, text]);
+}

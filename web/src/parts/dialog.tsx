@@ -6,7 +6,7 @@ interface Props {
   label: string;
   class?: string;
   onClose: () => void;
-  children: (close: () => void) => ComponentChildren;
+  children: ComponentChildren | ((close: () => void) => ComponentChildren);
 }
 
 export function Dialog({ label, onClose, children, ...props }: Props) {
@@ -14,7 +14,7 @@ export function Dialog({ label, onClose, children, ...props }: Props) {
   useEffect(() => place.current!.showModal(), []);
   return (
     <dialog ref={place} class={props.class} aria-label={label} onClose={onClose}>
-      {children(() => place.current?.close())}
+      {typeof children === "function" ? children(() => place.current?.close()) : children}
     </dialog>
   );
 }

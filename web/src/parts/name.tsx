@@ -48,3 +48,8 @@ export function numbered(text: string): [string, string] {
 export function lastPart(text: string): string {
   return text.slice(text.replace(/\/$/, "").lastIndexOf("/") + 1);
 }
+
+/** What a device is called, or the host itself where there is none. */
+export function deviceName({ host, device }: { host: string; device: number | null }): string {
+  return device === null ? host : `${host}, device ${device}`;
+}

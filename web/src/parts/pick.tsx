@@ -1,4 +1,4 @@
-// A choice of one or of several among a few.
+// Choices: of one or of several among a few, and of yes or no.
 import type { ComponentChildren } from "preact";
 
 interface Props {
@@ -25,6 +25,15 @@ export function Pick({ label, value, of, off = [], onPick }: Props) {
   );
 }
 
+/** A choice to make or not. */
+export function Check({ label, on, onToggle }: { label: string; on: boolean; onToggle: (on: boolean) => void }) {
+  return (
+    <label>
+      <input type="checkbox" checked={on} onChange={(event) => onToggle(event.currentTarget.checked)} /> {label}
+    </label>
+  );
+}
+
 interface ChecksProps<T> {
   title: string;
   legend: string;
@@ -42,11 +51,7 @@ export function Checks<T extends string | number>({ title, legend, of, onToggle,
       <fieldset>
         <legend>{legend}</legend>
         {children}
-        {of.map(([key, name, checked]) => (
-          <label key={key}>
-            <input type="checkbox" checked={checked} onChange={() => onToggle(key)} /> {name}
-          </label>
-        ))}
+        {of.map(([key, name, on]) => <Check key={key} label={name} on={on} onToggle={() => onToggle(key)} />)}
       </fieldset>
     </details>
   );

@@ -11,3 +11,8 @@ export function moveTo(event: KeyboardEvent, stops: readonly (HTMLElement | SVGE
   next.setAttribute("tabindex", "0");
   next.focus();
 }
+
+/** Rows or columns side by side: keys go to the neighbours, the first and the last. */
+export function moveAlong(event: KeyboardEvent, stops: readonly (HTMLElement | SVGElement)[], back = "ArrowUp", on = "ArrowDown"): void {
+  moveTo(event, stops, (at) => ({ [back]: at - 1, [on]: at + 1, Home: 0, End: stops.length - 1 }));
+}

@@ -5,8 +5,9 @@ import { useEffect, useState } from "preact/hooks";
 import type { Answer, Refusal } from "../data/client";
 import type { Missing, Unavailable } from "../data/made/types";
 import { notice, work } from "../data/runs";
+import { capital } from "../format";
 import { reset, state } from "../state/url";
-import { Fact } from "./fact";
+import { Fact } from "./panel";
 import { Prose } from "./prose";
 
 export function Absent({ what, why }: { what: string; why: Unavailable }) {
@@ -15,15 +16,13 @@ export function Absent({ what, why }: { what: string; why: Unavailable }) {
       <h2>Nothing to show</h2>
       <dl>
         <Fact name="This page shows">{what}</Fact>
-        <Fact name="Missing"><Prose text={sentence(why.reason)} /></Fact>
+        {/* Reasons are parts of sentences, too: alone they begin with a capital. */}
+        <Fact name="Missing"><Prose text={capital(why.reason)} /></Fact>
         <Fact name="What to do"><Prose text={why.remedy} /></Fact>
       </dl>
     </section>
   );
 }
-
-/** Reasons are parts of sentences, too: alone they begin with a capital. */
-const sentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 
 export function Refused({ error }: { error: Refusal }) {
   return (
@@ -36,11 +35,7 @@ export function Refused({ error }: { error: Refusal }) {
 
 /** Fields of an answer that are null, and why. */
 export function MissingFields({ missing }: { missing: Missing[] }) {
-  const reasons = new Map<string, Missing[]>();
-  for (const each of missing) {
-    const key = `${each.reason}\n${each.remedy}`;
-    reasons.set(key, [...(reasons.get(key) ?? []), each]);
-  }
+  const reasons = Map.groupBy(missing, ({ reason, remedy }) => `${reason}\n${remedy}`);
   if (reasons.size === 0) return null;
   return (
     <details class="missing">
@@ -48,7 +43,7 @@ export function MissingFields({ missing }: { missing: Missing[] }) {
       <ul>
         {[...reasons.values()].map((group) => (
           <li key={group[0]!.field}>
-            <Prose text={sentence(group[0]!.reason)} /> <em><Prose text={group[0]!.remedy} /></em>{" "}
+            <Prose text={capital(group[0]!.reason)} /> <em><Prose text={group[0]!.remedy} /></em>{" "}
             <small>({group.map((each) => each.field).join(", ")})</small>
           </li>
         ))}

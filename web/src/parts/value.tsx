@@ -2,11 +2,11 @@
 // in a sentence, on a card, or in a row of a table.
 import type { ComponentChildren } from "preact";
 
-import { useDefinition } from "../data/definitions";
+import { upwards, useDefinition } from "../data/definitions";
 import type { Cell, Missing } from "../data/made/types";
 import { byName, UNKNOWN, unitOf } from "../format";
 import { open } from "./details";
-import { Fact } from "./fact";
+import { Fact } from "./panel";
 import { Prose } from "./prose";
 import { useAround } from "./tool";
 
@@ -18,7 +18,7 @@ export interface Valued {
   /** The number in words, as `format` gives it. */
   shown: string;
   /** The exact number. */
-  exact?: number | string | null;
+  exact?: number | string | null | undefined;
   /** Where the events or rows of the number are shown. */
   evidence?: ComponentChildren;
 }
@@ -31,10 +31,8 @@ export function Value({ field, title, shown, exact, evidence }: Valued) {
       class={shown === UNKNOWN ? "value unknown" : "value"}
       data-field={field}
       data-exact={exact ?? undefined}
-      title={why ? why.reason : exact === undefined || exact === null ? undefined : String(exact)}
-      onClick={() =>
-        open({ title, body: <Explained {...{ field, tool, exact, why, evidence }} /> })
-      }
+      title={why?.reason ?? exact?.toString()}
+      onClick={() => open({ title, body: <Explained {...{ field, tool, exact, why, evidence }} /> })}
     >
       {shown}
     </button>
@@ -43,33 +41,17 @@ export function Value({ field, title, shown, exact, evidence }: Valued) {
 
 /** The entry of a field, or of the part of the answer that it belongs to. */
 export function reasonFor(field: string, missing: Missing[]): Missing | undefined {
-  const parts = field.split(".");
-  for (let length = parts.length; length > 0; length--) {
-    const path = parts.slice(0, length).join(".");
-    const found = missing.find((each) => bare(each.field) === path);
-    if (found) return found;
-  }
-  return undefined;
+  const bare = (each: Missing) => each.field.replaceAll(/\[[^\]]*\]/g, "");
+  return upwards(field).flatMap((path) => missing.find((each) => bare(each) === path) ?? [])[0];
 }
 
-function bare(field: string): string {
-  return field.replaceAll(/\[[^\]]*\]/g, "");
-}
-
-function Explained(props: {
-  field: string;
-  tool: string;
-  exact?: number | string | null | undefined;
-  why?: Missing | undefined;
-  evidence?: ComponentChildren;
-}) {
-  const definition = useDefinition(props.tool, props.field);
-  const { exact, why, evidence } = props;
+function Explained({ field, tool, exact, why, evidence }: Pick<Valued, "field" | "exact" | "evidence"> & { tool: string; why: Missing | undefined }) {
+  const definition = useDefinition(tool, field);
   return (
     <dl>
-      <Fact name="Field"><code>{props.tool}: {props.field}</code></Fact>
+      <Fact name="Field"><code>{tool}: {field}</code></Fact>
       {definition && <Fact name="Definition">{definition}</Fact>}
-      {exact !== undefined && exact !== null && <Fact name="Exact value">{typeof exact === "number" ? `${exact} ${unitOf(props.field)}`.trim() : exact}</Fact>}
+      {exact !== undefined && exact !== null && <Fact name="Exact value">{typeof exact === "number" ? `${exact} ${unitOf(field)}`.trim() : exact}</Fact>}
       {why && <Fact name="Not measured"><Prose text={`${why.reason} ${why.remedy}`} /></Fact>}
       {evidence && <Fact name="Evidence">{evidence}</Fact>}
     </dl>
@@ -101,5 +83,15 @@ export function Line(of: Named) {
         <Value {...of} shown={of.shown ?? byName(of.field, of.exact)} />
       </td>
     </tr>
+  );
+}
+
+/** A small table, mostly of lines. */
+export function Lines({ caption, label, children }: { caption?: ComponentChildren; label?: string; children: ComponentChildren }) {
+  return (
+    <table class="twin" aria-label={label}>
+      {caption && <caption>{caption}</caption>}
+      <tbody>{children}</tbody>
+    </table>
   );
 }

@@ -1,17 +1,19 @@
+import { Component, type ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 
-import { address, useAnswer } from "../data/client";
+import { address, Refusal, useAnswer } from "../data/client";
 import type { Doubt, Profile } from "../data/made/types";
 import { chosen, forget, lost, notice, refresh, runs } from "../data/runs";
 import { PAGES } from "../pages";
+import { Panel } from "../parts/panel";
+import { Drawer } from "../parts/details";
 import { Quality } from "../parts/quality";
+import { TITLES } from "../parts/titles";
 import { Absent, Refused } from "../parts/unavailable";
 import { narrow } from "../state/screen";
 import { hosts, page } from "../state/url";
 import { Bar } from "./bar";
-import { Drawer } from "./drawer";
-import { Guarded } from "./guarded";
-import { Help, useKeys } from "./keys";
+import { Help, help, useKeys } from "./keys";
 import { Nav } from "./nav";
 import { Unshown } from "./runs";
 
@@ -20,7 +22,7 @@ export function App() {
   useKeys();
   const shown = PAGES.find((each) => each.name === page.value) ?? PAGES[0]!;
   useEffect(() => {
-    document.title = `${shown.title} · stepscope`;
+    document.title = `${TITLES[shown.name]} · stepscope`;
     notice.value = shown.name === page.value ? null : `There is no page "${page.value}" here.`;
   }, [shown, page.value]);
   return (
@@ -44,7 +46,7 @@ export function App() {
         </main>
         <Drawer />
       </div>
-      <Help />
+      {help.value && <Help />}
     </>
   );
 }
@@ -58,7 +60,12 @@ function Content({ page }: { page: (typeof PAGES)[number] }) {
   if (!runs.value) return lost.value && <Refused error={lost.value} />;
   if (runs.value.empty) return <Absent what="the newest run" why={runs.value.empty} />;
   const run = chosen();
-  if (!run) return <Refusals />;
+  if (!run)
+    return (
+      <Panel title="No run can be read">
+        <Unshown />
+      </Panel>
+    );
   // What is shown of a run belongs to its files as they are now.
   return <Run key={`${run.id} ${run.version}`} page={page} />;
 }
@@ -74,7 +81,7 @@ function Run({ page }: { page: (typeof PAGES)[number] }) {
   return (
     <>
       {answer.state === "ready" && <Quality doubts={answer.value.quality} />}
-      <h1>{page.title}</h1>
+      <h1>{TITLES[page.name]}</h1>
       <Guarded key={page.name}>
         <View />
       </Guarded>
@@ -82,11 +89,20 @@ function Run({ page }: { page: (typeof PAGES)[number] }) {
   );
 }
 
-function Refusals() {
-  return (
-    <section class="panel">
-      <h2>No run can be read</h2>
-      <Unshown />
-    </section>
-  );
+/** A defect of one page is said in its place; the rest of the page goes on. */
+class Guarded extends Component<{ children: ComponentChildren }, { error?: Error }> {
+  static override getDerivedStateFromError(error: Error) {
+    return { error };
+  }
+
+  override componentDidCatch(error: Error): void {
+    console.error(error);
+  }
+
+  render() {
+    const { error } = this.state;
+    if (!error) return this.props.children;
+    const text = `This page has a defect: ${error.message}. Please report it; other pages still work.`;
+    return <Refused error={new Refusal("defect", text)} />;
+  }
 }

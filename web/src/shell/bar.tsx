@@ -1,11 +1,15 @@
+import { signal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+
 import { base, chosen, runs, type Run } from "../data/runs";
 import { Pick } from "../parts/pick";
 import { narrow } from "../state/screen";
-import { change, hosts, join, state } from "../state/url";
+import { change, hosts, join, page, run, state } from "../state/url";
 import { setTheme, theme, type Theme } from "../state/theme";
 import { Capture } from "./capture";
 import { help } from "./keys";
-import { Menu } from "./menu";
+import { Nav } from "./nav";
 import { RunList } from "./runs";
 
 export function Bar() {
@@ -84,4 +88,49 @@ function HostPicker() {
   const each = names.length > 1 ? names.map((name) => [name, name]) : [];
   const all = names.length === 1 ? names[0]! : `All ${names.length} hosts`;
   return <Pick label="Hosts" value={one} of={{ "": all, ...Object.fromEntries(each) }} onPick={pick} />;
+}
+
+const open = signal(false);
+
+/** On a narrow window: what the bar has no room for, and the navigation, behind one button. */
+function Menu({ children }: { children: ComponentChildren }) {
+  const place = useRef<HTMLDivElement>(null);
+  const button = useRef<HTMLButtonElement>(null);
+  const { base } = state.value;
+  const close = () => void (open.value = false);
+  // A page or a run was chosen: show it, unless a dialog of the menu still says something.
+  useEffect(() => () => document.querySelector("dialog[open]") || close(), [page.value, run.value, base]);
+  // Before the next event, so that no click beside the open menu is missed.
+  useLayoutEffect(() => {
+    if (!open.value) return undefined;
+    const stop = new AbortController();
+    const outside = (event: Event) => {
+      if (!place.current!.contains(event.target as Element)) close();
+    };
+    const escape = (event: KeyboardEvent) => {
+      if (event.key !== "Escape" || document.querySelector("dialog[open]")) return;
+      close();
+      button.current!.focus();
+    };
+    addEventListener("pointerdown", outside, stop);
+    addEventListener("keydown", escape, stop);
+    return () => stop.abort();
+  }, [open.value]);
+  const chosen = (event: Event) => {
+    if (!(event.target as Element).closest("nav a")) return;
+    close();
+    document.getElementById("content")?.focus();
+    scrollTo(0, 0);
+  };
+  return (
+    <div class="menu" ref={place}>
+      <button ref={button} aria-expanded={open.value} aria-controls="menu" onClick={() => (open.value = !open.value)}>
+        Menu
+      </button>
+      <div id="menu" hidden={!open.value} onClick={chosen}>
+        <Nav />
+        <div class="controls">{children}</div>
+      </div>
+    </div>
+  );
 }

@@ -1,9 +1,11 @@
 // The page's keys. Single letters can be switched off, for readers whose tools send them.
 import { signal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 
 import { close } from "../parts/details";
-import { letters } from "../state/letters";
+import { Dialog } from "../parts/dialog";
+import { Check } from "../parts/pick";
+import { letters } from "../state/screen";
 import { page } from "../state/url";
 import { KEYS as TIMELINE } from "../trace/keys";
 
@@ -60,12 +62,8 @@ function closeLists(around: Element | null): boolean {
 }
 
 export function Help() {
-  const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
-    if (help.value) dialog.current?.showModal();
-  }, [help.value]);
   return (
-    <dialog ref={dialog} aria-label="Keys" onClose={() => (help.value = false)}>
+    <Dialog label="Keys" onClose={() => (help.value = false)}>
       <h2>Keys</h2>
       <dl>
         {[...KEYS, ...(page.value === "trace_viewer" ? TIMELINE : [])].map(([key, does]) => (
@@ -77,14 +75,7 @@ export function Help() {
           </div>
         ))}
       </dl>
-      <label>
-        <input
-          type="checkbox"
-          checked={letters.value}
-          onChange={(event) => (letters.value = event.currentTarget.checked)}
-        />{" "}
-        Single-letter keys
-      </label>
+      <Check label="Single-letter keys" on={letters.value} onToggle={(on) => (letters.value = on)} />
       <p>
         Click a number to see its definition. “–” means not measured:
         click “–” to see the reason.
@@ -92,6 +83,6 @@ export function Help() {
       <form method="dialog">
         <button>Close</button>
       </form>
-    </dialog>
+    </Dialog>
   );
 }

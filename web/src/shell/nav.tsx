@@ -1,5 +1,6 @@
 import { PAGES } from "../pages";
 import { absent } from "../data/runs";
+import { TITLES } from "../parts/titles";
 import { link, page } from "../state/url";
 
 const GROUPS = ["Summary", "Time", "Memory", "Cluster"] as const;
@@ -7,7 +8,7 @@ const GROUPS = ["Summary", "Time", "Memory", "Cluster"] as const;
 export function Nav() {
   return (
     <nav aria-label="Tools">
-      {GROUPS.filter((group) => PAGES.some((each) => each.group === group)).map((group) => (
+      {GROUPS.map((group) => (
         <section key={group}>
           <h2>{group}</h2>
           <ul>
@@ -19,7 +20,7 @@ export function Nav() {
                   data-absent={absent.value[each.name] ? "" : undefined}
                   title={absent.value[each.name]?.reason}
                 >
-                  {each.title}
+                  {TITLES[each.name]}
                 </a>
               </li>
             ))}

@@ -1,14 +1,12 @@
 // Counters: the value as steps; a bucket shows what it reached, from least to most.
-import { number } from "../format";
+import { number, sizeUnit } from "../format";
 import { numbers, type Frame } from "../data/frame";
 import type { Piece } from "./tiles";
 import { toX, type Viewport } from "./viewport";
 
-const SIZES: [number, string][] = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]];
-
 /** A value with its unit; bytes in a larger one. */
 export function amount(value: number, unit: string): string {
-  const [size, name] = (unit.startsWith("bytes") && SIZES.find(([size]) => Math.abs(value) >= size)) || [1, "bytes"];
+  const [size, name] = unit.startsWith("bytes") ? sizeUnit(value) : [1, ""];
   return `${number(value / size)} ${unit.replace("bytes", name).replace("percent", "%")}`;
 }
 

@@ -1,6 +1,6 @@
 // Texts on spans: measured once, cut where the room ends.
 
-const FONT = '11px system-ui, "Segoe UI", "Noto Sans", sans-serif';
+export const FONT = '11px system-ui, "Segoe UI", "Noto Sans", sans-serif';
 const MOST_KEPT = 20_000;
 const DOTS = "…";
 
@@ -37,5 +37,3 @@ export function onCanvas(context: CanvasRenderingContext2D): Measure {
     return context.measureText(text).width;
   };
 }
-
-export { FONT };

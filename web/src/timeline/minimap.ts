@@ -13,8 +13,6 @@ const HEIGHT = 28;
 export class Minimap {
   private readonly tiles: Tiles<Tile>;
   private readonly tracks: number[];
-  private readonly window = (view: Extent) => this.frame(view);
-  private readonly unpainted: () => void;
   /** The strips, drawn once; the window is drawn over them. */
   private readonly strips = document.createElement("canvas");
 
@@ -25,8 +23,14 @@ export class Minimap {
       .map((each) => each.tracks.reduce((most, track) => (tracks[track]!.drawn > tracks[most]!.drawn ? track : most)))
       .slice(0, MOST_TRACKS);
     this.tiles = new Tiles(scene.sources.spans, coarsest_level, () => this.draw());
-    scene.followers.add(this.window);
-    this.unpainted = painted.subscribe(() => this.draw());
+    const follow = (view: Extent) => this.frame(view);
+    scene.followers.add(follow);
+    const unpainted = painted.subscribe(() => this.draw());
+    signal.addEventListener("abort", () => {
+      scene.followers.delete(follow);
+      unpainted();
+      this.tiles.close();
+    });
     let held: { x: number; view: Extent } | null = null;
     const on = (name: "pointerdown" | "pointermove" | "pointerup", does: (event: PointerEvent) => void) => canvas.addEventListener(name, does, { signal });
     on("pointerdown", (event) => {
@@ -41,12 +45,6 @@ export class Minimap {
       if (held) scene.look(panned(held.view, toPs(this.view, event.offsetX) - toPs(this.view, held.x), scene.extent), { glide: false });
     });
     on("pointerup", () => (held = null));
-  }
-
-  close(): void {
-    this.scene.followers.delete(this.window);
-    this.unpainted();
-    this.tiles.close();
   }
 
   private get view(): Viewport {

@@ -4,11 +4,7 @@ export interface Track {
   track: number;
   section: number;
   name: string;
-  kind: string;
-  view: string | null;
-  recorded: boolean;
-  /** Number of its spans. */
-  spans: number;
+  /** Number of its spans that are drawn. */
   drawn: number;
   rows: number;
   /** Rows without those of bookkeeping. */
@@ -31,7 +27,6 @@ export interface Section {
 }
 export interface Step {
   number: number | null;
-  kind: string;
   start_ps: number;
   end_ps: number | null;
   outlier: boolean;
@@ -101,32 +96,28 @@ export function rowY(lane: Lane, row: number): number {
 export function layout(catalogue: Catalogue, as: Arrangement): Layout {
   const lanes: Lane[] = [];
   let y = 0;
-  const put = (key: string, section: number, track: Track | undefined, open: boolean, pinned: boolean) => {
+  const put = (key: string, section: number, track: Track | undefined, pinned: boolean, open = !as.toggled.has(`t${track?.track}`)) => {
     const rows = track ? (open ? Math.max(rowsOf(track), 1) : 1) : 0;
     const height = track ? heightOf(track, rows) : HEADING;
     lanes.push({ key, section, ...(track && { track }), y, height, rows, open, pinned });
     y += height;
   };
   const pinned = as.pinned.map((number) => catalogue.tracks[number]).filter((each) => each !== undefined);
-  for (const track of pinned) put(`p${track.track}`, track.section, track, isOpen(track, as), true);
+  for (const track of pinned) put(`p${track.track}`, track.section, track, true);
   const top = y;
   catalogue.sections.forEach((section, number) => {
     const isNamed = (name: string) => name.toLowerCase().includes(as.named);
     const tracks = section.tracks.filter((each) => !as.hidden.has(each) && !as.pinned.includes(each) && (isNamed(section.name) || isNamed(catalogue.tracks[each]!.name)));
     if (tracks.length === 0) return;
     const open = as.named !== "" || section.collapsed === as.toggled.has(`s${number}`);
-    put(`s${number}`, number, undefined, open, false);
+    put(`s${number}`, number, undefined, false, open);
     if (!open) return;
     for (const each of tracks) {
       const track = catalogue.tracks[each];
-      if (track) put(`t${each}`, number, track, isOpen(track, as), false);
+      if (track) put(`t${each}`, number, track, false);
     }
   });
   return { lanes, pinned: top, height: y };
-}
-
-function isOpen(track: Track, as: Arrangement): boolean {
-  return !as.toggled.has(`t${track.track}`);
 }
 
 /** Lanes of tracks that are seen between two heights of the content below the pinned ones. */

@@ -20,7 +20,6 @@ export interface Arrow {
 export interface Band extends Extent {
   track: number | null;
   token: string;
-  label: string;
 }
 export interface Drawn {
   spot: Spot | null;

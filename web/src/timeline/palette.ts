@@ -1,10 +1,13 @@
 // Colours of the canvas: the page's own, read again when the theme changes.
-import { CATEGORIES } from "../data/made/categories";
+import { categoryNamed } from "../charts/categories";
 import { colour } from "../state/theme";
 import type { Palette } from "./raster";
 import { SHADES } from "./tiles";
 
-export interface Colours {
+const TOKENS = ["page", "panel", "line", "ink", "muted", "accent", "warn", "stripe"] as const;
+type Tokens = Record<(typeof TOKENS)[number], string>;
+
+export interface Colours extends Tokens {
   /** By category and shade, for the raster. */
   fills: Palette;
   /** By category, for outlines. */
@@ -13,21 +16,13 @@ export interface Colours {
   texts: string[];
   /** Categories whose spans are hatched. */
   hatched: boolean[];
-  page: string;
-  panel: string;
-  line: string;
-  ink: string;
-  muted: string;
-  accent: string;
-  warn: string;
-  stripe: string;
 }
 
 /** Names of one category differ in lightness by this much at most. */
 const SPREAD = 0.06;
 
 export function colours(categories: string[]): Colours {
-  const known = categories.map((name) => CATEGORIES.find((each) => each.name === name));
+  const known = categories.map(categoryNamed);
   const tokens = known.map((each) => each?.token ?? "idle");
   const fills = new Uint32Array(categories.length * SHADES);
   tokens.forEach((token, category) => {
@@ -41,14 +36,7 @@ export function colours(categories: string[]): Colours {
     edges: tokens.map(colour),
     texts: tokens.map((token) => colour(`on-${token}`)),
     hatched: known.map((each) => each?.hatched ?? false),
-    page: colour("page"),
-    panel: colour("panel"),
-    line: colour("line"),
-    ink: colour("ink"),
-    muted: colour("muted"),
-    accent: colour("accent"),
-    warn: colour("warn"),
-    stripe: colour("stripe"),
+    ...(Object.fromEntries(TOKENS.map((token) => [token, colour(token)])) as Tokens),
   };
 }
 

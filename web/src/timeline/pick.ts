@@ -60,19 +60,15 @@ export function gapAt(pieces: Piece[], row: number, ps: number): Extent {
 /** The next or previous slice of a row from a time on; null where none is loaded. */
 export function beside(pieces: Piece[], track: number, row: number, ps: number, forward: boolean): Slice | null {
   let best: Slice | null = null;
+  const way = forward ? 1 : -1;
   for (const { tile } of pieces) {
     const from = tile.rows[row] ?? 0;
     const stop = tile.rows[row + 1] ?? 0;
-    for (let k = Math.max(firstAfter(tile, row, ps) - 1, from); forward && k < stop; k++) {
-      if (tile.start[k]! <= ps) continue;
-      if (!best || tile.start[k]! < best.begin) best = sliceOf(tile, k, track, row);
-      break;
-    }
-    for (let k = Math.min(firstAfter(tile, row, ps), stop - 1); !forward && k >= from; k--) {
-      if (tile.start[k]! >= ps) continue;
-      if (!best || tile.start[k]! > best.begin) best = sliceOf(tile, k, track, row);
-      break;
-    }
+    const near = firstAfter(tile, row, ps);
+    let k = forward ? Math.max(near - 1, from) : Math.min(near, stop - 1);
+    while (k >= from && k < stop && way * (tile.start[k]! - ps) <= 0) k += way;
+    if (k < from || k >= stop) continue;
+    if (!best || way * (tile.start[k]! - best.begin) < 0) best = sliceOf(tile, k, track, row);
   }
   return best;
 }

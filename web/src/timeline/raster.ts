@@ -1,7 +1,6 @@
 // One row of pixels for each row of a lane. A pixel's colour is that of the span that takes
 // most of it, its opacity the share of it that is busy: a lane that is 30 % busy looks so.
-import type { Piece, Tile } from "./tiles";
-import { SHADES } from "./tiles";
+import { SHADES, type Piece, type Tile } from "./tiles";
 import { toX, type Viewport } from "./viewport";
 
 /** What is there is seen, however short it is. */

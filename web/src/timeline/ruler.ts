@@ -25,7 +25,6 @@ export interface Ruled {
   steps: Step[];
   marks: Mark[];
   chosen: Extent | null;
-  origin: number;
 }
 
 /** Times to write: nearer to each other where only one would be in sight, which tells no scale. */

@@ -1,22 +1,17 @@
 // The three canvases of the timeline and what is on them. Every change is drawn in the next
 // frame; while the window moves at one device pixel, and sharply once it stands still.
-import { amount, drawCounter, type Samples } from "./counters";
+import { amount, drawCounter, readingAt, type Reading, type Samples } from "./counters";
 import { FONT, Labels, onCanvas } from "./labels";
 import { rowY, ROW, visible, type Catalogue, type Lane, type Layout, type Step } from "./model";
 import { drawGrid, drawOverlay, type Drawn } from "./overlay";
 import { colours, type Colours } from "./palette";
 import { colour } from "../state/theme";
+import { laneAt, sliceAt, type Slice } from "./pick";
 import { isHollow, paint, Strip, type Found } from "./raster";
 import { drawRuler, rulerHeight } from "./ruler";
 import { Tiles, type Piece, type Source, type Tile } from "./tiles";
-import { around, levelOf, whole, within, type Extent, type Viewport } from "./viewport";
+import { around, levelOf, toPs, whole, within, type Extent, type Viewport } from "./viewport";
 
-export interface Canvases {
-  root: HTMLElement;
-  ruler: HTMLCanvasElement;
-  lanes: HTMLCanvasElement;
-  overlay: HTMLCanvasElement;
-}
 export interface Sources {
   spans: Source<Tile>;
   counters: Source<Samples>;
@@ -25,6 +20,8 @@ export interface Sources {
 /** Share of the way to its goal that the window goes in a frame. */
 const EASE = 0.35;
 const STILL_MS = 140;
+/** Pixels within which the pointer means a span. */
+const SLACK = 4;
 /** Room that a text needs; fewer spans get one while the window moves. */
 const ROOMY = 26;
 const ROOMY_MOVING = 60;
@@ -41,6 +38,7 @@ interface Text {
 
 export class Scene {
   readonly extent: Extent;
+  readonly canvases: Record<"ruler" | "lanes" | "overlay", HTMLCanvasElement>;
   readonly tiles: Tiles<Tile>;
   readonly counters: Tiles<Samples>;
   view: Viewport;
@@ -62,10 +60,12 @@ export class Scene {
 
   constructor(
     readonly catalogue: Catalogue,
-    private readonly canvases: Canvases,
+    private readonly root: HTMLElement,
     readonly sources: Sources,
     private readonly told: { settled: () => void; refused: (error: Error) => void },
   ) {
+    const [ruler, lanes, overlay] = root.querySelectorAll<HTMLCanvasElement>(".ruler, .sheet > canvas");
+    this.canvases = { ruler: ruler!, lanes: lanes!, overlay: overlay! };
     this.extent = { begin: catalogue.begin_ps ?? 0, end: Math.max(catalogue.end_ps ?? 0, (catalogue.begin_ps ?? 0) + 1) };
     this.view = { ...first(catalogue.steps, this.extent), width: 1 };
     const changed = (error?: Error) => {
@@ -74,7 +74,7 @@ export class Scene {
     };
     this.tiles = new Tiles(sources.spans, catalogue.coarsest_level, changed);
     this.counters = new Tiles(sources.counters, catalogue.coarsest_level, changed);
-    this.labels = new Labels(onCanvas(context(canvases.lanes)));
+    this.labels = new Labels(onCanvas(context(this.canvases.lanes)));
     this.colours = colours(catalogue.categories);
   }
 
@@ -127,6 +127,12 @@ export class Scene {
     this.redraw();
   }
 
+  /** Change what lies over the spans. */
+  show(what: Partial<Drawn>): void {
+    this.drawn = { ...this.drawn, ...what };
+    this.redraw();
+  }
+
   redraw(): void {
     if (this.asked === 0) this.asked = requestAnimationFrame(() => this.draw());
   }
@@ -134,6 +140,26 @@ export class Scene {
   /** What is loaded of a track in the window. */
   pieces(track: number): Piece[] {
     return this.tiles.pieces(track, this.view, this.level);
+  }
+
+  /** What is loaded of a counter in the window. */
+  samples(track: number): Piece<Samples>[] {
+    return this.counters.pieces(track, this.view, this.level);
+  }
+
+  /** The time that so many pixels are wide. */
+  wide(pixels: number): number {
+    return (pixels * (this.view.end - this.view.begin)) / this.view.width;
+  }
+
+  /** What lies at a place of the canvas: a span, or the value of a counter, as it is drawn. */
+  at(x: number, y: number): { lane: Lane; row: number; ps: number; slice: Slice | null; reading: Reading | null } | null {
+    const found = laneAt(this.layout, y, this.scrolled);
+    if (!found?.lane.track) return null;
+    const ps = toPs(this.view, x);
+    const { track, counter } = found.lane.track;
+    const slice = counter ? null : sliceAt(this.pieces(track), track, found.row, ps, this.wide(SLACK));
+    return { ...found, ps, slice, reading: counter ? readingAt(this.samples(track), ps) : null };
   }
 
   get level(): number {
@@ -157,7 +183,7 @@ export class Scene {
     const place = { view: this.view, layout: this.layout, scrolled: this.scrolled, height: this.height };
     drawOverlay(context(this.canvases.overlay), place, this.drawn, this.colours, colour);
     const { spot, area, measured, marks } = this.drawn;
-    const ruled = { steps: this.catalogue.steps, marks, chosen: measured ?? area ?? spot, origin: this.extent.begin };
+    const ruled = { steps: this.catalogue.steps, marks, chosen: measured ?? area ?? spot };
     drawRuler(context(this.canvases.ruler), this.view, ruled, this.colours, this.labels);
     for (const each of this.followers) each(this.view);
     this.tell(moving, lanes);
@@ -256,10 +282,9 @@ export class Scene {
 
   private drawCounter(target: CanvasRenderingContext2D, lane: Lane): void {
     const y = (lane.pinned ? lane.y : lane.y - this.scrolled) + 3;
-    const pieces = this.counters.pieces(lane.track!.track, this.view, this.level);
     const { least, greatest, unit } = lane.track!;
     const [low, high] = [Math.min(least ?? 0, 0), Math.max(greatest ?? 0, 0)];
-    drawCounter(target, pieces, this.view, { low, high, y, height: lane.height - 8 }, this.colours.accent);
+    drawCounter(target, this.samples(lane.track!.track), this.view, { low, high, y, height: lane.height - 8 }, this.colours.accent);
     target.font = FONT;
     target.textBaseline = "top";
     this.drawText(target, amount(high, unit ?? ""), 4, y, this.colours.muted, true);
@@ -323,7 +348,7 @@ export class Scene {
 
   /** What tests and assistive tools read: the window, and whether it stands still. */
   private tell(moving: boolean, lanes: Lane[]): void {
-    const { root } = this.canvases;
+    const { root } = this;
     const busy = moving || this.busy;
     if (root.getAttribute("aria-busy") !== String(busy)) root.setAttribute("aria-busy", String(busy));
     Object.assign(root.dataset, {

@@ -47,40 +47,23 @@ export function shadeOf(name: string): number {
   return Math.abs(hash) % SHADES;
 }
 
+/** What a tile calls the columns of a frame. */
+const COLUMNS = {
+  start: "start_ps", stop: "end_ps", busy: "busy_ps", count: "count", item: "item", first: "first", name: "name", category: "category",
+};
+
 /** The tiles in a frame, by track; tracks without a span get an empty one. */
 export function split(frame: Frame, tracks: number[], begin: number, end: number): Map<number, Tile> {
   const track = numbers<Int32Array>(frame, "track");
   const row = numbers<Int32Array>(frame, "row");
   const shade = Uint8Array.from(frame.names, shadeOf);
-  const columns = {
-    start: numbers<Float64Array>(frame, "start_ps"),
-    stop: numbers<Float64Array>(frame, "end_ps"),
-    busy: numbers<Float64Array>(frame, "busy_ps"),
-    count: numbers<Float64Array>(frame, "count"),
-    item: numbers<Float64Array>(frame, "item"),
-    first: numbers<Float64Array>(frame, "first"),
-    name: numbers<Uint32Array>(frame, "name"),
-    category: numbers<Uint8Array>(frame, "category"),
-  };
   const cut = (from: number, to: number): Tile => {
     const rows = [0];
     for (let k = from; k < to; k++) while (rows.length <= row[k]!) rows.push(k - from);
     rows.push(to - from);
-    return {
-      begin,
-      end,
-      rows: Uint32Array.from(rows),
-      start: columns.start.subarray(from, to),
-      stop: columns.stop.subarray(from, to),
-      busy: columns.busy.subarray(from, to),
-      count: columns.count.subarray(from, to),
-      item: columns.item.subarray(from, to),
-      first: columns.first.subarray(from, to),
-      name: columns.name.subarray(from, to),
-      category: columns.category.subarray(from, to),
-      names: frame.names,
-      shade,
-    };
+    const parts = Object.entries(COLUMNS).map(([name, column]) => [name, numbers(frame, column).subarray(from, to)]);
+    const columns = Object.fromEntries(parts) as Pick<Tile, keyof typeof COLUMNS>;
+    return { begin, end, rows: Uint32Array.from(rows), names: frame.names, shade, ...columns };
   };
   const found = new Map<number, Tile>();
   for (let from = 0; from < frame.length; ) {
@@ -146,18 +129,6 @@ export class Tiles<T extends { start: ArrayLike<number> }> {
       this.fill(found, track, level, index, begin, begin + width);
     }
     return found;
-  }
-
-  /** Whether the window is drawn as sharply as it can be. */
-  has(tracks: number[], view: Extent, level: number): boolean {
-    const [first, last] = tilesOf(view, level);
-    for (let index = first; index <= last; index++) {
-      for (const track of tracks) {
-        const name = nameOf(track, level, index);
-        if (!this.kept.has(name) && !this.refused.has(name)) return false;
-      }
-    }
-    return true;
   }
 
   close(): void {

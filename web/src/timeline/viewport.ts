@@ -1,4 +1,6 @@
 // The window of time that is seen, and how picoseconds become pixels.
+import { TIMES } from "../format";
+import { rounded } from "../parts/axis";
 
 export interface Extent {
   begin: number;
@@ -83,16 +85,13 @@ export interface Tick {
   text: string;
 }
 
-const UNITS: [number, string][] = [[1e12, "s"], [1e9, "ms"], [1e6, "µs"], [1e3, "ns"], [1, "ps"]];
-
 /** Round times about `every` pixels apart, in one unit, from the beginning of the trace. */
 export function ticks(view: Viewport, every: number): Tick[] {
   const rough = ((view.end - view.begin) / Math.max(view.width, 1)) * every;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = Math.max(power * ([1, 2, 5].find((factor) => factor * power >= rough) ?? 10), 1);
+  const step = Math.max(rounded(rough), 1);
   const size = Math.max(Math.abs(view.begin), Math.abs(view.end));
   // One unit for all: that of the step, or a larger one as long as few digits do.
-  const [unit, name] = UNITS.find(([unit]) => size >= unit && step / unit >= 1e-3) ?? UNITS[4]!;
+  const [unit, name] = TIMES.find(([unit]) => size >= unit && step / unit >= 1e-3) ?? [1, "ps"];
   const digits = Math.max(0, -Math.floor(Math.log10(step / unit) + 1e-9));
   const found: Tick[] = [];
   for (let k = Math.ceil(view.begin / step); k * step <= view.end; k++) {

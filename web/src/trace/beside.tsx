@@ -11,16 +11,14 @@ import { Show } from "../parts/unavailable";
 import { painted } from "../state/theme";
 import { change, join, split, state } from "../state/url";
 import { hiddenAtFirst, layout as laidOut, stepShift, type Catalogue, type Layout } from "../timeline/model";
-import { beside as neighbour, laneAt, sliceAt, type Slice } from "../timeline/pick";
+import { beside as neighbour, sliceAt, type Slice } from "../timeline/pick";
 import { rulerHeight } from "../timeline/ruler";
 import { Scene } from "../timeline/scene";
-import { toPs, type Extent } from "../timeline/viewport";
+import type { Extent } from "../timeline/viewport";
 import { said } from "./chosen";
 import { about, sources, spotted } from "./questions";
 
 const PS_PER_US = 1e6;
-/** Pixels within which the pointer means a span. */
-const SLACK = 4;
 
 /** In the place of a host: the run to compare with. */
 export const OTHER_RUN = "@base";
@@ -98,12 +96,12 @@ function Companion(props: Props) {
   const answer = useAnswer<Catalogue & { unavailable: Unavailable | null }>(about("trace/catalogue", {}, { run: (run ?? chosen())?.id, host }));
   const key = host ?? OTHER_RUN;
   const name = host ?? run!.name;
-  const only = (hosts: string[]) => change({ beside: join(hosts) });
+  const others = besides(main).filter((each) => each !== key);
   return (
     <section class="companion" aria-label={run ? `${name}, step by step` : `${name}, on the clock of ${main.host}`}>
       <header>
         <b>{name}</b> <small>{says}</small>
-        <button aria-label={`Take ${name} away`} onClick={() => only(besides(main).filter((each) => each !== key))}>×</button>
+        <button aria-label={`Take ${name} away`} onClick={() => change({ beside: join(others) })}>×</button>
       </header>
       <Show answer={answer}>
         {(catalogue) =>
@@ -118,17 +116,13 @@ function Companion(props: Props) {
 /** The lanes of one host; a click on an event makes it the host above, or its run the one above. */
 function Strip({ catalogue, run, main, scene: above, shift }: Props & { catalogue: Catalogue }) {
   const root = useRef<HTMLDivElement>(null);
-  const ruler = useRef<HTMLCanvasElement>(null);
-  const lanes = useRef<HTMLCanvasElement>(null);
-  const overlay = useRef<HTMLCanvasElement>(null);
   const held = useRef<Scene | null>(null);
   const axis = rulerHeight(catalogue.steps);
   const layout = useMemo(() => laidOut(catalogue, arrangement(catalogue)), [catalogue]);
   useEffect(() => {
     const sheet = root.current!.querySelector(".sheet")!;
-    const canvases = { root: root.current!, ruler: ruler.current!, lanes: lanes.current!, overlay: overlay.current! };
     const of = { run: (run ?? chosen())?.id, host: catalogue.host, version: catalogue.version };
-    const scene = new Scene(catalogue, canvases, sources(new Set(), of), { settled: () => {}, refused: () => {} });
+    const scene = new Scene(catalogue, root.current!, sources(new Set(), of), { settled: () => {}, refused: () => {} });
     scene.layout = layout;
     held.current = scene;
     const follow = (view: Extent) => {
@@ -151,12 +145,7 @@ function Strip({ catalogue, run, main, scene: above, shift }: Props & { catalogu
   }, [catalogue, layout, above]);
   useEffect(() => held.current?.repaint(), [painted.value]);
   const choose = (event: MouseEvent) => {
-    const scene = held.current!;
-    const found = laneAt(layout, event.offsetY, 0);
-    if (!found?.lane.track || found.lane.track.counter) return;
-    const { track } = found.lane.track;
-    const slack = (SLACK * (scene.view.end - scene.view.begin)) / scene.view.width;
-    const slice = sliceAt(scene.pieces(track), track, found.row, toPs(scene.view, event.offsetX), slack);
+    const slice = held.current!.at(event.offsetX, event.offsetY)?.slice;
     if (slice) take(slice);
   };
   const take = ({ track, item, begin: start, end: stop }: Slice) => {
@@ -177,8 +166,7 @@ function Strip({ catalogue, run, main, scene: above, shift }: Props & { catalogu
     const next = near(held.current!, layout, was, event.key);
     if (!next) return;
     reached.current = next;
-    held.current!.drawn = { ...held.current!.drawn, hover: next };
-    held.current!.redraw();
+    held.current!.show({ hover: next });
     const lane = layout.lanes.find((each) => each.track?.track === next.track)!;
     root.current!.scrollTop = Math.max(lane.y - root.current!.clientHeight / 3, 0);
     said.value = `${next.name}, ${duration(next.end - next.begin)}, ${catalogue.host}, ${lane.track!.name}`;
@@ -186,7 +174,7 @@ function Strip({ catalogue, run, main, scene: above, shift }: Props & { catalogu
   return (
     <div class="lanes" ref={root}>
       <div class="corner" style={{ height: `${axis}px` }}>{catalogue.steps.length > 0 && <span>Steps</span>}</div>
-      <canvas class="ruler" ref={ruler} aria-hidden="true" />
+      <canvas class="ruler" aria-hidden="true" />
       <div class="names" style={{ height: `${layout.height}px` }}>
         {layout.lanes.map((lane) => (
           <div key={lane.key} class={lane.track ? "track" : "section"} style={{ top: `${lane.y}px`, height: `${lane.height}px` }}>
@@ -195,9 +183,8 @@ function Strip({ catalogue, run, main, scene: above, shift }: Props & { catalogu
         ))}
       </div>
       <div class="sheet" style={{ top: `${axis}px` }}>
-        <canvas ref={lanes} aria-hidden="true" />
+        <canvas aria-hidden="true" />
         <canvas
-          ref={overlay}
           class="overlay"
           role="application"
           tabIndex={0}

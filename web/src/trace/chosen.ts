@@ -2,8 +2,7 @@
 import { computed, signal } from "@preact/signals";
 
 import { change, join, split, state } from "../state/url";
-import type { Arrangement, Catalogue } from "../timeline/model";
-import { hiddenAtFirst } from "../timeline/model";
+import { hiddenAtFirst, type Arrangement, type Catalogue } from "../timeline/model";
 import type { Mark } from "../timeline/ruler";
 import type { Extent } from "../timeline/viewport";
 

@@ -3,7 +3,7 @@ import { duration } from "../format";
 import { change, state } from "../state/url";
 import type { Lane } from "../timeline/model";
 import { readingAt, type Reading } from "../timeline/counters";
-import { beside, gapAt, gapBeside, laneAt, sliceAt, type Slice } from "../timeline/pick";
+import { beside, gapAt, gapBeside, sliceAt, type Slice } from "../timeline/pick";
 import type { Scene } from "../timeline/scene";
 import { around, panned, tileWidth, toPs, whole, zoomed, type Extent } from "../timeline/viewport";
 import { choice, choose, explained, marks, measured, said, setMarks, toggleFold, toggleHidden } from "./chosen";
@@ -15,10 +15,10 @@ interface Unfolded {
   end_ps: number;
 }
 
-/** Pixels within which the pointer means a span. */
-const SLACK = 4;
-/** A gap as narrow as this is not seen. */
+/** A gap of so few pixels is not seen. */
 const LEAST_GAP = 2;
+/** Pixels from which a hand is drawn to the edge of a span. */
+const SNAP = 6;
 /** Levels between tiles that are asked for the edges of a gap. */
 const WIDER = 5;
 
@@ -64,29 +64,12 @@ export class Control {
     return spot ?? area ?? measured;
   }
 
-  /** What lies at a place of the canvas: a span, or the value of a counter, as it is drawn. */
-  at(x: number, y: number): { lane: Lane; row: number; ps: number; slice: Slice | null; reading: Reading | null } | null {
-    const found = laneAt(this.scene.layout, y, this.scene.scrolled);
-    if (!found?.lane.track) return null;
-    const { view } = this.scene;
-    const ps = toPs(view, x);
-    const slack = (SLACK * (view.end - view.begin)) / view.width;
-    const { track, counter } = found.lane.track;
-    const slice = counter ? null : sliceAt(this.scene.pieces(track), track, found.row, ps, slack);
-    const reading = counter ? readingAt(this.values(track), ps) : null;
-    return { ...found, ps, slice, reading };
-  }
-
   pick(x: number, y: number): void {
-    const found = this.at(x, y);
+    const found = this.scene.at(x, y);
     if (!found) choose(null);
     else if (found.lane.track!.counter) choose({ kind: "counter", track: found.lane.track!.track, at: found.ps });
     else if (found.slice) this.pickSlice(found.slice);
     else this.pickGap(found.lane, found.row, found.ps);
-  }
-
-  private values(track: number) {
-    return this.scene.counters.pieces(track, this.scene.view, this.scene.level);
   }
 
   /** What a counter was at a time, exactly. */
@@ -100,7 +83,7 @@ export class Control {
   /** The next or previous value of a counter that is in view. */
   private value(track: number, at: number, forward: boolean): void {
     const { begin, end } = this.scene.view;
-    const times = this.values(track).flatMap(({ tile }) => [...tile.start]).filter((each) => each >= begin && each < end);
+    const times = this.scene.samples(track).flatMap(({ tile }) => [...tile.start]).filter((each) => each >= begin && each < end);
     const others = times.filter((each) => (forward ? each > at : each < at));
     if (others.length > 0) choose({ kind: "counter", track, at: forward ? Math.min(...others) : Math.max(...others) });
     else said.value = `This was the ${forward ? "last" : "first"} value in view.`;
@@ -201,7 +184,6 @@ export class Control {
       lane.track ? Array.from({ length: lane.rows }, (_, row) => ({ lane, row })) : [],
     );
     const here = rows.findIndex((each) => each.lane.track!.track === at.track && each.row === at.row);
-    const { view } = this.scene;
     for (let k = here + (down ? 1 : -1); k >= 0 && k < rows.length; k += down ? 1 : -1) {
       const { lane, row } = rows[k]!;
       const track = lane.track!.track;
@@ -210,7 +192,7 @@ export class Control {
         choose({ kind: "counter", track, at: at.ps });
         return;
       }
-      const slice = sliceAt(this.scene.pieces(track), track, row, at.ps, view.end - view.begin);
+      const slice = sliceAt(this.scene.pieces(track), track, row, at.ps, this.scene.view.end - this.scene.view.begin);
       if (!slice) continue;
       await this.firstOf(slice, true);
       return;
@@ -222,8 +204,7 @@ export class Control {
   gap(forward: boolean): void {
     const at = this.standing();
     if (!at || this.isCounter(at.track)) return;
-    const { view } = this.scene;
-    const least = (LEAST_GAP * (view.end - view.begin)) / view.width;
+    const least = this.scene.wide(LEAST_GAP);
     const edge = this.scene.drawn.spot?.[forward ? "end" : "begin"] ?? at.ps;
     const found = gapBeside(this.scene.pieces(at.track), at.row, edge, least, forward);
     if (!found) {
@@ -304,12 +285,10 @@ export class Control {
 
   /** A place on the lane as near as can be to a time: the edge of a span, or the time. */
   snapped(x: number, y: number): number {
-    const { view } = this.scene;
-    const found = this.at(x, y);
-    const ps = toPs(view, x);
-    const slack = (6 * (view.end - view.begin)) / view.width;
-    const edges = found?.slice ? [found.slice.begin, found.slice.end] : [];
-    return edges.find((edge) => Math.abs(edge - ps) <= slack) ?? ps;
+    const slice = this.scene.at(x, y)?.slice;
+    const ps = toPs(this.scene.view, x);
+    const edges = slice ? [slice.begin, slice.end] : [];
+    return edges.find((edge) => Math.abs(edge - ps) <= this.scene.wide(SNAP)) ?? ps;
   }
 
   /**
@@ -357,8 +336,7 @@ export class Control {
     const { scene, details } = this;
     const middle = this.pointer ?? (scene.view.begin + scene.view.end) / 2;
     if (now?.kind === "span" && details) return { track: details.track, row: details.row, ps: details.start_ps };
-    if (now?.kind === "gap" || now?.kind === "folded") return { track: now.track, row: now.row, ps: now.at };
-    if (now?.kind === "counter") return { track: now.track, row: 0, ps: now.at };
+    if (now && "at" in now) return { track: now.track, row: "row" in now ? now.row : 0, ps: now.at };
     const first = scene.layout.lanes.find((lane) => lane.track && !lane.track.counter && lane.y + lane.height > scene.scrolled);
     return first ? { track: first.track!.track, row: 0, ps: middle } : null;
   }

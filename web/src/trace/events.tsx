@@ -1,7 +1,7 @@
 // The timeline's table: the events of the chosen time or of the window, one by one or in groups.
 import { useState } from "preact/hooks";
 
-import { useAnswer } from "../data/client";
+import { useAnswer, type Options } from "../data/client";
 import { categoryTitle } from "../charts/categories";
 import { Head } from "../charts/twin";
 import { duration, moment, number, oneUnit } from "../format";
@@ -46,9 +46,7 @@ export function EventsInView({ catalogue, view, tracks }: { catalogue: Catalogue
   );
 }
 
-type Given = Record<string, string | number | number[] | undefined>;
-
-function Each({ catalogue, given, what }: { catalogue: Catalogue; given: Given; what: string }) {
+function Each({ catalogue, given, what }: { catalogue: Catalogue; given: Options; what: string }) {
   const [offset, move] = useState(0);
   const answer = useAnswer<Events>(about("trace/events", { ...given, limit: PAGE, offset }));
   return (
@@ -88,7 +86,7 @@ function Each({ catalogue, given, what }: { catalogue: Catalogue; given: Given; 
   );
 }
 
-function Grouped({ given, what, by }: { given: Given; what: string; by: string }) {
+function Grouped({ given, what, by }: { given: Options; what: string; by: string }) {
   const answer = useAnswer<Groups>(about("trace/groups", { ...given, by }));
   return (
     <Show answer={answer}>

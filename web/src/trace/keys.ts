@@ -1,6 +1,6 @@
 // The timeline's keys; they are its own only while it or a button of it has the focus.
 import { change } from "../state/url";
-import { letters } from "../state/letters";
+import { letters } from "../state/screen";
 import { tool, TOOLS } from "./chosen";
 import type { Control } from "./control";
 

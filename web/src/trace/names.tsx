@@ -1,12 +1,11 @@
 // Names of sections and tracks at the left, with triangles; tracks can be pinned and hidden.
-import type { TargetedKeyboardEvent } from "preact";
+import type { ButtonHTMLAttributes, TargetedKeyboardEvent } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { counted } from "../format";
 import { numbered } from "../parts/name";
-import { moveTo } from "../parts/stops";
-import { letters } from "../state/letters";
-import { touch } from "../state/screen";
+import { moveAlong } from "../parts/stops";
+import { letters, touch } from "../state/screen";
 import { rowsOf, type Catalogue, type Lane, type Layout } from "../timeline/model";
 import { toggleFold, toggleHidden, togglePin } from "./chosen";
 
@@ -25,6 +24,7 @@ export function Names({ catalogue, layout, axis }: Props) {
   const stop = (layout.lanes.find((lane) => nameOf(lane) === reached) ?? layout.lanes[0])?.key;
   const chosen = touch.value && layout.lanes.find((lane) => lane.track && nameOf(lane) === reached);
   const name = (lane: Lane) => {
+    // Not every browser gives a button the focus that is touched.
     const stops = { tabIndex: lane.key === stop ? 0 : -1, onFocus: () => reach(nameOf(lane)), onPointerUp: () => reach(nameOf(lane)) };
     return lane.track ? (
       <TrackName key={lane.key} {...{ lane, stops, keeps }} />
@@ -90,21 +90,11 @@ function useKeptFocus(root: { current: HTMLElement | null }, layout: Layout): ()
 const place = (lane: Lane) => ({ top: `${lane.y}px`, height: `${lane.height}px` });
 
 /** Arrows go from name to name. */
-function toName(event: TargetedKeyboardEvent<HTMLDivElement>): void {
-  const names = [...event.currentTarget.querySelectorAll<HTMLElement>(NAMES)];
-  moveTo(event, names, (at) => ({ ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: names.length - 1 }));
-}
+const toName = (event: TargetedKeyboardEvent<HTMLDivElement>) => moveAlong(event, [...event.currentTarget.querySelectorAll<HTMLElement>(NAMES)]);
 
 const NAMES = ".section, .track > .name";
 
-interface Stops {
-  tabIndex: number;
-  onFocus: () => void;
-  /** Not every browser gives a button the focus that is touched. */
-  onPointerUp: () => void;
-}
-
-function SectionName({ catalogue, lane, stops }: { catalogue: Catalogue; lane: Lane; stops: Stops }) {
+function SectionName({ catalogue, lane, stops }: { catalogue: Catalogue; lane: Lane; stops: ButtonHTMLAttributes }) {
   const section = catalogue.sections[lane.section]!;
   const about = [section.label, counted(section.tracks.length, "track")].filter(Boolean).join(" · ");
   return (
@@ -130,24 +120,15 @@ function Ended({ name }: { name: string }) {
   return <span class="ended"><span>{head}</span><span>{tail}</span></span>;
 }
 
-interface TrackProps {
-  lane: Lane;
-  stops: Stops;
-  /** To be called before a name goes elsewhere. */
-  keeps: () => void;
-}
-
-function TrackName({ lane, stops, keeps }: TrackProps) {
+function TrackName({ lane, stops, keeps }: { lane: Lane; stops: ButtonHTMLAttributes; keeps: () => void }) {
   const track = lane.track!;
   const foldable = rowsOf(track) > 1;
-  const pin = () => {
+  const moved = (move: () => void) => () => {
     keeps();
-    togglePin(track.track);
+    move();
   };
-  const hide = () => {
-    keeps();
-    toggleHidden([track.track]);
-  };
+  const pin = moved(() => togglePin(track.track));
+  const hide = moved(() => toggleHidden([track.track]));
   const pressed = (event: KeyboardEvent) => {
     if (event.key === "p" && letters.value) pin();
     else if (event.key === "h" && letters.value) hide();

@@ -2,7 +2,7 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import { Hatches, Legend } from "../charts/categories";
-import { useAnswer } from "../data/client";
+import { useAnswer, useAsked } from "../data/client";
 import { CATEGORIES } from "../data/made/categories";
 import { duration, moment, number, percent } from "../format";
 import { Refused } from "../parts/unavailable";
@@ -18,15 +18,14 @@ import { rulerHeight } from "../timeline/ruler";
 import { Scene } from "../timeline/scene";
 import { around, type Extent } from "../timeline/viewport";
 import { Beside } from "./beside";
-import { arrangement, choice, marks, measured, said, tool } from "./chosen";
+import { arrangement, choice, choiceText, marks, measured, said, tool } from "./chosen";
 import { Control } from "./control";
 import { EventsInView } from "./events";
 import { press } from "./keys";
 import { Names } from "./names";
 import { onRuler, Pointer, type Pointed } from "./pointer";
 import { about, shown, sources, type Details, type Place } from "./questions";
-import { Span } from "./span";
-import { CounterValue } from "./value";
+import { CounterValue, Span } from "./span";
 import { Area, Folded, Gap } from "./stretch";
 import { Toolbar } from "./toolbar";
 
@@ -35,7 +34,7 @@ const FOLLOW_MS = 500;
 
 export function Pane({ catalogue }: { catalogue: Catalogue }) {
   shown(catalogue);
-  const places = { root: useRef<HTMLDivElement>(null), scroller: useRef<HTMLDivElement>(null), ruler: useRef<HTMLCanvasElement>(null), lanes: useRef<HTMLCanvasElement>(null), overlay: useRef<HTMLCanvasElement>(null), minimap: useRef<HTMLCanvasElement>(null), stage: useRef<HTMLDivElement>(null) };
+  const places = { root: useRef<HTMLDivElement>(null), scroller: useRef<HTMLDivElement>(null), minimap: useRef<HTMLCanvasElement>(null), stage: useRef<HTMLDivElement>(null) };
   const [control, hold] = useState<Control | null>(null);
   const [pointed, point] = useState<Pointed | null>(null);
   const { folded, pinned, hidden, tracks } = state.value;
@@ -45,9 +44,8 @@ export function Pane({ catalogue }: { catalogue: Catalogue }) {
   const axis = rulerHeight(catalogue.steps);
 
   useEffect(() => {
-    const canvases = { root: places.root.current!, ruler: places.ruler.current!, lanes: places.lanes.current!, overlay: places.overlay.current! };
     const all = new Set(hiddenAtFirst(catalogue));
-    const scene = new Scene(catalogue, canvases, sources(all), { settled: follower(() => scene), refused: (error) => (said.value = error.message) });
+    const scene = new Scene(catalogue, places.root.current!, sources(all), { settled: follower(() => scene), refused: (error) => (said.value = error.message) });
     const scroll = (lane: Lane) => scrollTo(places.scroller.current!, lane, scene, axis);
     const made = new Control(scene, scroll);
     const { t0, t1, step } = state.peek();
@@ -57,13 +55,12 @@ export function Pane({ catalogue }: { catalogue: Catalogue }) {
     else if (now?.kind === "area") scene.look(around(now, scene.extent), { glide: false });
     else if (chosen) scene.look(around({ begin: chosen.start_ps, end: chosen.end_ps ?? chosen.start_ps }, scene.extent, 0.9), { glide: false });
     const stop = new AbortController();
-    new Pointer(made, canvases.overlay, places.scroller.current!, point).listen(stop.signal);
-    onRuler(made, canvases.ruler, stop.signal);
-    const minimap = new Minimap(scene, places.minimap.current!, stop.signal);
+    new Pointer(made, scene.canvases.overlay, places.scroller.current!, point).listen(stop.signal);
+    onRuler(made, scene.canvases.ruler, stop.signal);
+    new Minimap(scene, places.minimap.current!, stop.signal);
     hold(made);
     return () => {
       stop.abort();
-      minimap.close();
       scene.close();
     };
   }, [catalogue]);
@@ -115,12 +112,11 @@ export function Pane({ catalogue }: { catalogue: Catalogue }) {
           />
           {catalogue.steps.length > 0 && <span>Steps</span>}
         </div>
-        <canvas class="ruler" ref={places.ruler} aria-hidden="true" />
+        <canvas class="ruler" aria-hidden="true" />
         <Names {...{ catalogue, layout, axis }} />
         <div class="sheet" ref={places.stage} style={{ top: `${axis}px` }}>
-          <canvas ref={places.lanes} aria-hidden="true" />
+          <canvas aria-hidden="true" />
           <canvas
-            ref={places.overlay}
             class="overlay"
             role="application"
             tabIndex={0}
@@ -172,13 +168,11 @@ function useSelection(control: Control | null) {
   const gap = useGap(control);
   useEffect(() => {
     if (!control) return;
-    const { scene } = control;
     control.details = span;
     const value = now?.kind === "counter" ? { track: now.track, row: 0, begin: now.at, end: now.at } : null;
     const spot = value ?? (span ? spotOf(span) : gap && now?.kind === "gap" ? { track: now.track, row: now.row, ...gap } : null);
     const area = now?.kind === "area" ? now : null;
-    scene.drawn = { ...scene.drawn, spot, area, measured: measured.value, marks: marks.value, arrows: span ? arrowsOf(span) : [] };
-    scene.redraw();
+    control.scene.show({ spot, area, measured: measured.value, marks: marks.value, arrows: span ? arrowsOf(span) : [] });
   }, [control, span, gap, state.value.sel, state.value.marks, measured.value]);
   useEffect(() => {
     if (!control || !span) return;
@@ -192,19 +186,12 @@ function useSelection(control: Control | null) {
 
 /** The chosen gap; null until its edges are known. */
 function useGap(control: Control | null): Extent | null {
-  const now = choice.value;
-  const chosen = now?.kind === "gap" ? state.value.sel : undefined;
-  const [held, hold] = useState<{ of: string | undefined; gap: Extent } | null>(null);
+  const of = choice.value?.kind === "gap" ? choice.value : null;
+  const answer = useAsked(control && of && choiceText(of), (signal) => control!.gapOf(of!.track, of!.row, of!.at, signal));
   useEffect(() => {
-    if (!control || now?.kind !== "gap") return undefined;
-    const stop = new AbortController();
-    control.gapOf(now.track, now.row, now.at, stop.signal).then(
-      (gap) => hold({ of: chosen, gap }),
-      (error: Error) => stop.signal.aborted || (said.value = error.message),
-    );
-    return () => stop.abort();
-  }, [control, chosen]);
-  return held && held.of === chosen ? held.gap : null;
+    if (answer.state === "refused") said.value = answer.error.message;
+  }, [answer]);
+  return answer.state === "ready" ? answer.value : null;
 }
 
 function spotOf(place: Place): Spot {

@@ -62,14 +62,9 @@ export class Pointer {
     signal.addEventListener("abort", () => this.scene.followers.delete(renew));
   }
 
-  private place(event: MouseEvent): { x: number; y: number } {
-    const box = this.canvas.getBoundingClientRect();
-    return { x: event.clientX - box.left, y: event.clientY - box.top };
-  }
-
   private pressed(event: PointerEvent): void {
     if (event.button > 1) return;
-    const at = this.place(event);
+    const at = { x: event.offsetX, y: event.offsetY };
     this.fingers.set(event.pointerId, at);
     this.canvas.setPointerCapture(event.pointerId);
     if (this.fingers.size === 2) {
@@ -84,7 +79,7 @@ export class Pointer {
   }
 
   private moved(event: PointerEvent): void {
-    const at = this.place(event);
+    const at = { x: event.offsetX, y: event.offsetY };
     this.control.pointer = toPs(this.scene.view, at.x);
     if (this.fingers.has(event.pointerId)) this.fingers.set(event.pointerId, at);
     if (this.pinch) this.pinched();
@@ -105,28 +100,28 @@ export class Pointer {
       return;
     }
     const place = this.between(down, x, y);
-    if (down.does === "timing") this.control.measure(place);
-    scene.drawn = { ...scene.drawn, area: down.does === "timing" ? null : { ...place, tracks: down.does === "select" ? this.tracks(down.y, y) : null } };
-    if (down.does !== "timing") scene.drawn.spot = null;
-    scene.redraw();
+    if (down.does === "timing") {
+      this.control.measure(place);
+      scene.show({ area: null });
+    } else scene.show({ area: { ...place, tracks: down.does === "select" ? this.tracks(down.y, y) : null }, spot: null });
   }
 
   private lifted(event: PointerEvent): void {
     const { down } = this;
-    const at = this.place(event);
+    const { offsetX: x, offsetY: y } = event;
     this.left(event);
     if (!down) return;
-    if (down.moved) this.released(down, at);
-    else if (down.does === "zoom") this.control.zoom(event.shiftKey ? 2 : 0.5, toPs(this.scene.view, at.x));
+    if (down.moved) this.released(down, x, y);
+    else if (down.does === "zoom") this.control.zoom(event.shiftKey ? 2 : 0.5, toPs(this.scene.view, x));
     else if (down.does === "timing") this.control.measure(null);
-    else if (event.button === 0) this.control.pick(at.x, at.y);
+    else if (event.button === 0) this.control.pick(x, y);
   }
 
-  private released(down: Down, { x, y }: { x: number; y: number }): void {
+  private released(down: Down, x: number, y: number): void {
     const place = this.between(down, x, y);
     if (down.does === "select") choose({ kind: "area", ...place, tracks: this.tracks(down.y, y) });
     else if (down.does === "zoom") {
-      this.scene.drawn = { ...this.scene.drawn, area: null };
+      this.scene.show({ area: null });
       this.scene.look(within(place, this.scene.extent));
     }
   }
@@ -139,8 +134,7 @@ export class Pointer {
 
   /** Fill the window with what was clicked twice. */
   private fill(event: MouseEvent): void {
-    const { x, y } = this.place(event);
-    const slice = this.control.at(x, y)?.slice;
+    const slice = this.scene.at(event.offsetX, event.offsetY)?.slice;
     if (slice) this.scene.look(around(slice, this.scene.extent));
   }
 
@@ -151,7 +145,7 @@ export class Pointer {
   }
 
   private hover({ x, y }: { x: number; y: number }): void {
-    const at = this.control.at(x, y);
+    const at = this.scene.at(x, y);
     const slice = at?.slice ?? null;
     this.show(at && (slice ?? at.reading) ? { x, y, track: at.lane.track!, slice, reading: at.reading } : null);
     this.rests = { x, y };
@@ -169,7 +163,7 @@ export class Pointer {
     if (!this.rests) return;
     const { x, y } = this.rests;
     this.control.pointer = toPs(this.scene.view, x);
-    const now = this.control.at(x, y);
+    const now = this.scene.at(x, y);
     const { track, slice, reading } = this.pointed ?? {};
     const same = [
       [now?.slice?.begin, slice?.begin], [now?.slice?.end, slice?.end], [now?.slice?.item, slice?.item],
@@ -179,10 +173,7 @@ export class Pointer {
   }
 
   private outline(slice: Slice | null): void {
-    const { scene } = this;
-    if (!slice && !scene.drawn.hover) return;
-    scene.drawn = { ...scene.drawn, hover: slice };
-    scene.redraw();
+    if (slice || this.scene.drawn.hover) this.scene.show({ hover: slice });
   }
 
   private wheel(event: WheelEvent): void {
@@ -191,7 +182,7 @@ export class Pointer {
     const { scene } = this;
     if (event.ctrlKey || event.metaKey) {
       event.preventDefault();
-      const at = toPs(scene.view, this.place(event).x);
+      const at = toPs(scene.view, event.offsetX);
       scene.look(zoomed(scene.target, Math.exp(event.deltaY * unit * WHEEL), at, scene.extent), { glide: false });
     } else if (event.shiftKey || Math.abs(across) > Math.abs(event.deltaY)) {
       event.preventDefault();
@@ -242,27 +233,24 @@ export class Pointer {
 /** The ruler: a click chooses a step or goes to a mark, dragging chooses a time. */
 export function onRuler(control: Control, canvas: HTMLCanvasElement, signal: AbortSignal): void {
   let from: number | null = null;
-  const x = (event: MouseEvent) => event.clientX - canvas.getBoundingClientRect().left;
-  const y = (event: MouseEvent) => event.clientY - canvas.getBoundingClientRect().top;
   const { scene } = control;
   const area = (event: MouseEvent) => {
-    const [one, two] = [toPs(scene.view, from!), toPs(scene.view, x(event))];
+    const [one, two] = [toPs(scene.view, from!), toPs(scene.view, event.offsetX)];
     return { begin: Math.min(one, two), end: Math.max(one, two), tracks: null };
   };
   canvas.addEventListener("pointerdown", (event) => {
-    from = x(event);
+    from = event.offsetX;
     canvas.setPointerCapture(event.pointerId);
   }, { signal });
   canvas.addEventListener("pointermove", (event) => {
-    if (from === null || Math.abs(x(event) - from) < STILL) return;
-    scene.drawn = { ...scene.drawn, area: area(event), spot: null };
-    scene.redraw();
+    if (from === null || Math.abs(event.offsetX - from) < STILL) return;
+    scene.show({ area: area(event), spot: null });
   }, { signal });
   canvas.addEventListener("pointerup", (event) => {
     if (from === null) return;
-    const dragged = Math.abs(x(event) - from) >= STILL;
-    const mark = marks.value[markAt(marks.value, scene.view, x(event), y(event))];
-    const step = stepAt(scene.catalogue.steps, scene.view, x(event), y(event));
+    const dragged = Math.abs(event.offsetX - from) >= STILL;
+    const mark = marks.value[markAt(marks.value, scene.view, event.offsetX, event.offsetY)];
+    const step = stepAt(scene.catalogue.steps, scene.view, event.offsetX, event.offsetY);
     if (dragged) choose({ kind: "area", ...area(event) });
     else if (mark) control.reveal(mark);
     else if (step) {

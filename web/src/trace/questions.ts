@@ -1,5 +1,5 @@
 // What is asked about the timeline of one host, and what comes back.
-import { askFrame, askPatiently } from "../data/client";
+import { addressOf, askFrame, askPatiently, type Options } from "../data/client";
 import type { Missing } from "../data/made/types";
 import { chosen } from "../data/runs";
 import { hosts, state, type State } from "../state/url";
@@ -76,8 +76,6 @@ export interface Found {
   names: { name: string; count: number }[];
 }
 
-type Given = Record<string, string | number | number[] | undefined>;
-
 /** Whose timeline an address is about. */
 export interface Of {
   run?: string | undefined;
@@ -100,21 +98,14 @@ function here(): Of {
 }
 
 /** An address about a run and a host, by default the chosen ones. */
-export function about(path: string, given: Given = {}, { run, host, version }: Of = here()): string {
-  const query = new URLSearchParams();
-  if (run) query.set("run", run);
-  if (version && path.startsWith("trace/") && path !== "trace/catalogue") query.set("version", version);
-  if (host) query.set("host", host);
-  for (const [name, value] of Object.entries(given)) {
-    for (const one of Array.isArray(value) ? value : [value]) {
-      if (one !== undefined) query.append(name, String(typeof one === "number" ? Math.round(one) : one));
-    }
-  }
-  return `data/${path}?${query}`;
+export function about(path: string, given: Options = {}, { run, host, version }: Of = here()): string {
+  const kept = path.startsWith("trace/") && path !== "trace/catalogue" ? version : undefined;
+  const rounded = Object.entries(given).map(([name, value]) => [name, typeof value === "number" ? Math.round(value) : value]);
+  return addressOf(path, { run, version: kept, host, ...Object.fromEntries(rounded) });
 }
 
-export function question<T>(path: string, given: Given, signal = new AbortController().signal): Promise<T> {
-  return askPatiently<T>(about(path, given), signal);
+export function question<T>(path: string, given: Options): Promise<T> {
+  return askPatiently<T>(about(path, given), new AbortController().signal);
 }
 
 /** Where the timeline's tiles come from; `all` names tracks whose every row is wanted. */

@@ -1,31 +1,31 @@
-// All that is known of one span.
-import { Swatch, categoryTitle } from "../charts/categories";
-import { CATEGORIES } from "../data/made/categories";
+// All that is known of one span, or of the value of a counter at a time that was chosen.
+import type { ComponentChildren } from "preact";
+import { useEffect } from "preact/hooks";
+
+import { categoryNamed, categoryTitle, Swatch } from "../charts/categories";
+import { useAsked } from "../data/client";
 import { duration, moment, number, percent, UNKNOWN } from "../format";
 import { absent } from "../data/runs";
-import { Fact } from "../parts/fact";
+import { Fact } from "../parts/panel";
 import { MissingFields } from "../parts/unavailable";
 import { holding } from "../state/tables";
 import { link } from "../state/url";
+import { amount, readingText } from "../timeline/counters";
+import { said, type Choice } from "./chosen";
 import type { Control } from "./control";
-import type { Details, Place } from "./questions";
+import type { Details } from "./questions";
 
 export function Span({ span, control }: { span: Details; control: Control }) {
-  const category = CATEGORIES.find((each) => each.name === span.category);
+  const category = categoryNamed(span.category);
   const equals = span.same_name;
   return (
     <>
-      <header>
-        <h2 title={span.full_name}>
-          {category && <Swatch category={category} />} {span.name}
-        </h2>
-        <span class="tools">
-          <button title="Key ," disabled={!equals.previous} onClick={() => control.instance(false)}>‹ Previous</button>
-          <button title="Key ." disabled={!equals.next} onClick={() => control.instance(true)}>Next ›</button>
-          <button title="Key F" onClick={() => control.fit()}>Fit</button>
-          <button title="Key M" onClick={() => control.mark()}>Mark</button>
-        </span>
-      </header>
+      <Heading title={<>{category && <Swatch category={category} />} {span.name}</>} whole={span.full_name}>
+        <button title="Key ," disabled={!equals.previous} onClick={() => control.instance(false)}>‹ Previous</button>
+        <button title="Key ." disabled={!equals.next} onClick={() => control.instance(true)}>Next ›</button>
+        <button title="Key F" onClick={() => control.fit()}>Fit</button>
+        <button title="Key M" onClick={() => control.mark()}>Mark</button>
+      </Heading>
       <div class="columns-of-facts">
         <dl class="facts">
           <Time name="Duration" ps={span.dur_ps} />
@@ -78,31 +78,39 @@ export function Span({ span, control }: { span: Details; control: Control }) {
 const MOST_LISTED = 100;
 
 function Relatives({ span, control }: { span: Details; control: Control }) {
-  const { parent, children, launched, launched_by: launcher } = span;
-  const none = !parent && !launcher && !children?.length && !launched?.length;
-  if (none) return null;
+  const relatives = [
+    ["launched by", span.launched_by ? [span.launched_by] : [], 0],
+    ["inside", span.parent ? [span.parent] : [], 0],
+    ["launches", span.launched ?? [], span.launched_count ?? 0],
+    ["contains", span.children ?? [], span.children_count ?? 0],
+  ] as const;
+  if (relatives.every(([, places]) => places.length === 0)) return null;
   return (
     <section>
       <h3>Related events</h3>
       <ul class="relatives">
-        {launcher && <Relative as="launched by" place={launcher} control={control} />}
-        {parent && <Relative as="inside" place={parent} control={control} />}
-        {launched?.slice(0, MOST_LISTED).map((each) => <Relative key={each.item} as="launches" place={each} control={control} />)}
-        {(span.launched_count ?? 0) > MOST_LISTED && <li>and {number(span.launched_count! - MOST_LISTED)} more</li>}
-        {children?.map((each) => <Relative key={each.item} as="contains" place={each} control={control} />)}
-        {(span.children_count ?? 0) > (children?.length ?? 0) && <li>and {number(span.children_count! - children!.length)} more</li>}
+        {relatives.map(([as, places, all]) => [
+          ...places.slice(0, MOST_LISTED).map((place) => (
+            <li key={`${as} ${place.item}`}>
+              <small>{as}</small>{" "}
+              <button class="link" onClick={() => control.go(place)}>{place.name}</button>{" "}
+              <small>{duration(place.dur_ps)}</small>
+            </li>
+          )),
+          all > Math.min(places.length, MOST_LISTED) && <li key={as}>and {number(all - Math.min(places.length, MOST_LISTED))} more</li>,
+        ])}
       </ul>
     </section>
   );
 }
 
-function Relative({ as, place, control }: { as: string; place: Place; control: Control }) {
+/** What is chosen, and what can be done with it. */
+export function Heading({ title, whole, children }: { title: ComponentChildren; whole?: string; children: ComponentChildren }) {
   return (
-    <li>
-      <small>{as}</small>{" "}
-      <button class="link" onClick={() => control.go(place)}>{place.name}</button>{" "}
-      <small>{duration(place.dur_ps)}</small>
-    </li>
+    <header>
+      <h2 title={whole}>{title}</h2>
+      <span class="tools">{children}</span>
+    </header>
   );
 }
 
@@ -114,3 +122,34 @@ export function Time({ name, ps, written = duration }: { name: string; ps: numbe
     </Fact>
   );
 }
+
+export function CounterValue({ of, control }: { of: Extract<Choice, { kind: "counter" }>; control: Control }) {
+  const track = control.scene.catalogue.tracks[of.track];
+  const answer = useAsked(track?.counter ? `${of.track}:${of.at}` : null, (signal) => control.reading(of.track, of.at, signal));
+  const unit = track?.unit ?? "";
+  useEffect(() => {
+    if (answer.state === "refused") said.value = answer.error.message;
+    if (answer.state !== "ready") return;
+    said.value = `${track!.name}: ${answer.value ? readingText(answer.value, unit) : NO_VALUE}`;
+    // The panel takes room of the lanes: the counter stays in sight.
+    control.show(of.track);
+  }, [control, answer]);
+  if (!track || answer.state !== "ready") return null;
+  const reading = answer.value;
+  return (
+    <>
+      <Heading title={track.name}>
+        <button title="Key M" onClick={() => control.mark()}>Mark</button>
+      </Heading>
+      <dl class="facts">
+        <Fact name="Value">{reading ? <span data-value={reading.most}>{readingText(reading, unit)}</span> : NO_VALUE}</Fact>
+        <Time name="At" ps={of.at} written={moment} />
+        {reading && <Time name="Set at" ps={reading.since} written={moment} />}
+        <Fact name="Least">{amount(track.least ?? 0, unit)}</Fact>
+        <Fact name="Greatest">{amount(track.greatest ?? 0, unit)}</Fact>
+      </dl>
+    </>
+  );
+}
+
+const NO_VALUE = "no value before this time";

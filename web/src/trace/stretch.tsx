@@ -1,15 +1,16 @@
 // What is chosen beside single events: several in one pixel, an area with its sums, a gap and
 // its explanation.
 import type { ComponentChildren } from "preact";
-import { useEffect } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 
-import { Swatch } from "../charts/categories";
+import { categoryNamed, Swatch } from "../charts/categories";
+import { Icicle } from "../charts/icicle";
 import { Head } from "../charts/twin";
 import { useAnswer, type Answer } from "../data/client";
-import { CATEGORIES, CATEGORY_OF, type Category } from "../data/made/categories";
+import { CATEGORY_OF, type Category } from "../data/made/categories";
 import type { Missing, Unavailable } from "../data/made/types";
 import { counted, duration, moment, number, oneUnit, percent } from "../format";
-import { Fact } from "../parts/fact";
+import { Fact } from "../parts/panel";
 import { Name } from "../parts/name";
 import { MissingFields, Waiting } from "../parts/unavailable";
 import { change } from "../state/url";
@@ -20,9 +21,8 @@ import { sliceAt } from "../timeline/pick";
 import { around, type Extent } from "../timeline/viewport";
 import { explained, type Choice } from "./chosen";
 import type { Control } from "./control";
-import { Flame } from "./flame";
 import { about, type Place } from "./questions";
-import { Time } from "./span";
+import { Heading, Time } from "./span";
 
 interface Sum {
   /** Absent for all names beyond those listed. */
@@ -43,11 +43,15 @@ interface Totals {
   counters: { track: number; name: string; unit: string | null; least: number; mean: number; greatest: number }[];
   missing: Missing[];
 }
+interface CallTree {
+  unavailable: Unavailable | null;
+  calls: { parent: number | null; name: string; count: number; time_ps: number }[];
+  left_out: number;
+}
 interface Owned {
   begin_ps: number;
   end_ps: number;
   track: number | null;
-  name: string | null;
 }
 interface Owner {
   owner: string;
@@ -59,8 +63,6 @@ interface Owner {
 }
 interface Explanation {
   unavailable: Unavailable | null;
-  begin_ps: number;
-  end_ps: number;
   dur_ps: number;
   text: string;
   owners: Owner[];
@@ -85,26 +87,17 @@ interface Meanwhile {
   item: number | null;
 }
 
-/** The colour of what owns time: that of its category. */
-export function tokenOf(owner: string): string {
-  const category = CATEGORY_OF[owner] ?? owner;
-  return CATEGORIES.find((each) => each.name === category)?.token ?? "idle";
-}
-
-const categoryOf = (owner: string) => CATEGORIES.find((each) => each.name === (CATEGORY_OF[owner] ?? owner));
+const categoryOf = (owner: string) => categoryNamed(CATEGORY_OF[owner] ?? owner);
 
 export function Folded({ of, control }: { of: Extract<Choice, { kind: "folded" }>; control: Control }) {
   const slice = sliceAt(control.scene.pieces(of.track), of.track, of.row, of.at, 0);
   if (!slice || slice.count === 1) return null;
   return (
     <>
-      <header>
-        <h2>{number(slice.count)} events, too short to be drawn separately</h2>
-        <span class="tools">
-          <button onClick={() => control.scene.look(around(slice, control.scene.extent, 0.8))}>Zoom in on these events</button>
-          <button onClick={() => control.go({ ...slice, start_ps: slice.begin, dur_ps: slice.end - slice.begin })}>The longest: {slice.name}</button>
-        </span>
-      </header>
+      <Heading title={`${number(slice.count)} events, too short to be drawn separately`}>
+        <button onClick={() => control.scene.look(around(slice, control.scene.extent, 0.8))}>Zoom in on these events</button>
+        <button onClick={() => control.go({ ...slice, start_ps: slice.begin, dur_ps: slice.end - slice.begin })}>The longest: {slice.name}</button>
+      </Heading>
       <dl class="facts">
         <Time name="From first to last" ps={slice.end - slice.begin} />
         <Time name="Busy" ps={slice.busy} />
@@ -119,30 +112,53 @@ export function Area({ of, control }: { of: Extract<Choice, { kind: "area" }>; c
   );
   return (
     <>
-      <header>
-        <h2>
-          Selected time: <span data-ps={Math.round(of.end - of.begin)}>{duration(of.end - of.begin)}</span>
-        </h2>
-        <span class="tools">
-          <button title="Key F" onClick={() => control.fit()}>Fit</button>
-          <button title="Key M" onClick={() => control.mark()}>Mark</button>
-          <button title="Key E" onClick={() => control.explain()}>Explain this time</button>
-          <button onClick={() => change({ rows: "name" })}>Events by name</button>
-        </span>
-      </header>
+      <Heading title={<>Selected time: <span data-ps={Math.round(of.end - of.begin)}>{duration(of.end - of.begin)}</span></>}>
+        <button title="Key F" onClick={() => control.fit()}>Fit</button>
+        <button title="Key M" onClick={() => control.mark()}>Mark</button>
+        <button title="Key E" onClick={() => control.explain()}>Explain this time</button>
+        <button onClick={() => change({ rows: "name" })}>Events by name</button>
+      </Heading>
       {explained.value && <Explained ask={{ from_ps: Math.max(of.begin, 0), to_ps: of.end }} control={control} />}
-      <Sums answer={answer} control={control} />
+      <Answered answer={answer} what="The sums of this time">{(of) => <Sums of={of} control={control} />}</Answered>
       <Flame of={of} />
     </>
   );
 }
 
-function Sums({ answer, control }: { answer: Answer<Totals>; control: Control }) {
-  if (answer.state === "waiting") return <Waiting />;
-  if (answer.state === "refused") return <Refusal text={answer.error.message} code={answer.error.code} what="The sums of this time" />;
-  const { spans, account_ps, owners, ops, host_ops, kernels, names, counters, missing, unavailable } = answer.value;
-  if (unavailable) return <p role="status">{unavailable.reason} {unavailable.remedy}</p>;
+/** A flame graph of the chosen time: the calls of its threads, those of one name together. */
+function Flame({ of }: { of: Extract<Choice, { kind: "area" }> }) {
+  const [open, show] = useState(false);
+  return (
+    <details open={open} onToggle={(event) => show(event.currentTarget.open)}>
+      <summary>Flame graph of this time</summary>
+      {open && <Calls of={of} />}
+    </details>
+  );
+}
+
+function Calls({ of }: { of: Extract<Choice, { kind: "area" }> }) {
+  const answer = useAnswer<CallTree>(about("trace/calls", { begin_ps: of.begin, end_ps: of.end, track: of.tracks ?? undefined }));
+  return (
+    <Answered answer={answer} what="The flame graph of this time">
+      {({ calls, left_out }) => {
+        if (calls.length === 0) return <p>No thread has an event in this time.</p>;
+        const time = oneUnit(calls.map((each) => each.time_ps));
+        const spans = calls.map(({ parent, name, time_ps, count }, id) => ({ id, parent, name, value: time_ps, text: `${time(time_ps)}, ${counted(count, "call")}` }));
+        return (
+          <>
+            <Icicle label="Flame graph of the selected time" spans={spans} onChoose={(name) => change({ q: name })} />
+            {left_out > 0 && <p class="hint">Calls that take less than 1/2000 of the time are left out.</p>}
+          </>
+        );
+      }}
+    </Answered>
+  );
+}
+
+function Sums({ of, control }: { of: Totals; control: Control }) {
+  const { spans, account_ps, owners, ops, host_ops, kernels, names, counters, missing } = of;
   const devices = [...new Set(owners.map((each) => each.device))];
+  const spent = owners.filter((each) => each.time_ps).sort((one, other) => other.time_ps! - one.time_ps!);
   return (
     <>
       <p data-spans={spans}>{counted(spans, "event")} within this time or across its edges.</p>
@@ -151,7 +167,7 @@ function Sums({ answer, control }: { answer: Answer<Totals>; control: Control })
           <SumTable
             key={device}
             title={`Causes of the time${device !== null && devices.length > 1 ? `, device ${device}` : ""}`}
-            rows={mostFirst(owners.filter((each) => each.device === device && each.time_ps)).map(({ owner, category, time_ps }) => ({
+            rows={spent.filter((each) => each.device === device).map(({ owner, category, time_ps }) => ({
               owner,
               category: categoryOf(category),
               what: control.scene.catalogue.owners.find((each) => each.name === owner)?.words ?? owner,
@@ -186,10 +202,6 @@ function Counters({ of }: { of: Totals["counters"] }) {
       </tbody>
     </table>
   );
-}
-
-function mostFirst<T extends { time_ps: number | null }>(rows: T[]): T[] {
-  return [...rows].sort((one, other) => (other.time_ps ?? 0) - (one.time_ps ?? 0));
 }
 
 const MOST_SUMS = 12;
@@ -239,16 +251,11 @@ export function Gap({ of, gap, control }: { of: Extract<Choice, { kind: "gap" }>
   const section = control.scene.catalogue.sections[track?.section ?? -1];
   return (
     <>
-      <header>
-        <h2>
-          No event ran here for <span data-ps={gap.end - gap.begin}>{duration(gap.end - gap.begin)}</span>
-        </h2>
-        <span class="tools">
-          <button title="Key F" onClick={() => control.fit()}>Fit</button>
-          <button title="Key G" onClick={() => control.gap(true)}>Next gap</button>
-          {!explained.value && <button title="Key E" onClick={() => control.explain()}>Explain this gap</button>}
-        </span>
-      </header>
+      <Heading title={<>No event ran here for <span data-ps={gap.end - gap.begin}>{duration(gap.end - gap.begin)}</span></>}>
+        <button title="Key F" onClick={() => control.fit()}>Fit</button>
+        <button title="Key G" onClick={() => control.gap(true)}>Next gap</button>
+        {!explained.value && <button title="Key E" onClick={() => control.explain()}>Explain this gap</button>}
+      </Heading>
       <p>{section?.name} · {track?.name}, from {moment(gap.begin)} to {moment(gap.end)}</p>
       {explained.value && <Explained ask={asked(section, of.at, gap)} control={control} />}
     </>
@@ -263,32 +270,17 @@ function asked(section: Section | undefined, at: number, gap: Extent): Record<st
 
 function Explained({ ask, control }: { ask: Record<string, number>; control: Control }) {
   const answer = useAnswer<Explanation>(about("explain", ask));
-  const found = answer.state === "ready" ? answer.value : null;
+  const found = answer.state === "ready" && !answer.value.unavailable ? answer.value : null;
   useEffect(() => {
-    const bands = found && !found.unavailable ? bandsOf(found) : [];
-    control.scene.drawn = { ...control.scene.drawn, bands };
-    control.scene.redraw();
-    return () => {
-      control.scene.drawn = { ...control.scene.drawn, bands: [] };
-      control.scene.redraw();
-    };
+    control.scene.show({ bands: found?.owners.flatMap(bandsOf) ?? [] });
+    return () => control.scene.show({ bands: [] });
   }, [found, control]);
-  if (answer.state === "waiting") return <Waiting />;
-  if (answer.state === "refused") return <Refusal text={answer.error.message} code={answer.error.code} what="An explanation" />;
-  const why = answer.value.unavailable;
-  return why ? <p role="status">{why.reason} {why.remedy}</p> : <Told of={answer.value} control={control} />;
+  return <Answered answer={answer} what="An explanation">{(of) => <Told of={of} control={control} />}</Answered>;
 }
 
-function bandsOf(of: Explanation): Band[] {
-  return of.owners.flatMap((owner) =>
-    owner.intervals.map((each) => ({
-      begin: each.begin_ps,
-      end: each.end_ps,
-      track: each.track,
-      token: tokenOf(owner.owner),
-      label: owner.label,
-    })),
-  );
+function bandsOf({ owner, intervals }: Owner): Band[] {
+  const token = categoryOf(owner)?.token ?? "idle";
+  return intervals.map(({ begin_ps: begin, end_ps: end, track }) => ({ begin, end, track, token }));
 }
 
 function Told({ of, control }: { of: Explanation; control: Control }) {
@@ -337,6 +329,11 @@ function Way({ to, control }: { to: Meeting; control: Control }) {
   return <button class="link" onClick={() => control.go({ ...to, track, item, row: 0 })}>{to.name}</button>;
 }
 
-function Refusal({ text, code, what }: { text: string; code: string; what: string }) {
-  return <p role="status">{code === "not_found" ? `${what} is not available from this server.` : text}</p>;
+/** What was answered, or one line with the reason why there is nothing; a saved file does not know every question. */
+function Answered<T extends { unavailable: Unavailable | null }>(props: { answer: Answer<T>; what: string; children: (value: T) => ComponentChildren }) {
+  const { answer, what, children } = props;
+  if (answer.state === "waiting") return <Waiting />;
+  if (answer.state === "refused") return <p role="status">{answer.error.code === "not_found" ? `${what} is not available from this server.` : answer.error.message}</p>;
+  const why = answer.value.unavailable;
+  return why ? <p role="status">{why.reason} {why.remedy}</p> : <>{children(answer.value)}</>;
 }
