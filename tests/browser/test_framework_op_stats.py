@@ -221,7 +221,7 @@ def test_copying_works_without_the_clipboard_of_safe_pages(view: View) -> None:
         """document.addEventListener("copy", () => {
             window.copied = document.activeElement.value; })"""
     )
-    view.page.get_by_role("button", name="Copy").click()
+    view.page.get_by_role("button", name="Copy", exact=True).click()
     rows = view.page.locator("main tbody tr").count()
     said = view.page.get_by_role("status").filter(has_text="Copied")
     assert said.inner_text() == f"Copied {rows} rows."
@@ -237,7 +237,7 @@ def test_what_is_copied_is_no_formula_of_a_spreadsheet(view: View) -> None:
         })});"""
     )
     view.go("kernel_stats", run=HOSTILE_RUN)
-    view.page.get_by_role("button", name="Copy").first.click()
+    view.page.get_by_role("button", name="Copy", exact=True).first.click()
     view.page.get_by_role("status").filter(has_text="Copied").wait_for()
     cells = re.split(r"[\t\n]", view.page.evaluate("window.copied"))
     named = [cell for cell in cells if "HYPERLINK" in cell]

@@ -367,3 +367,18 @@ def test_pages_without_data_are_marked_with_the_reason(
     view.picker("Run").select_option("vector")
     view.settle()
     assert link.get_attribute("data-absent") is None
+
+
+def test_the_view_is_printed_and_its_link_copied_by_one_click(view: View) -> None:
+    view.page.add_init_script(
+        """window.print = () => { window.printed = true; };
+        Object.defineProperty(navigator, 'clipboard', {get: () => ({
+            writeText: (text) => { window.copied = text; return Promise.resolve(); }
+        })});"""
+    )
+    view.go("kernel_stats", run="vector")
+    view.click("button", "Print")
+    assert view.page.evaluate("window.printed")
+    view.click("button", "Copy link")
+    view.page.get_by_role("button", name="Copied").wait_for()
+    assert view.page.evaluate("window.copied") == view.page.url

@@ -2,7 +2,10 @@ import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 
+import { useState } from "preact/hooks";
+
 import { base, chosen, runs, type Run } from "../data/runs";
+import { copyText } from "../parts/code";
 import { Pick } from "../parts/pick";
 import { narrow } from "../state/screen";
 import { change, hosts, join, page, run, state } from "../state/url";
@@ -50,12 +53,19 @@ function Settings() {
         of={{ system: "System", light: "Light", dark: "Dark" }}
         onPick={(name) => setTheme(name as Theme)}
       />
-      <button onClick={() => print()}>Print</button>
+      {narrow.value || <CopyLink />}
+      {narrow.value || <button onClick={() => print()}>Print</button>}
       <button aria-label="Keys and help" onClick={() => (help.value = true)}>
         ?
       </button>
     </>
   );
+}
+
+/** In a frame, as in TensorBoard, the window's address is not that of the page. */
+function CopyLink() {
+  const [said, say] = useState("Copy link");
+  return <button onClick={async () => say((await copyText(location.href)) ? "Copied" : "Not copied")}>{said}</button>;
 }
 
 /** What belongs to the run that was chosen before. */
