@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import pickle
 import shutil
@@ -107,6 +108,17 @@ def test_what_needs_steps_is_refused(option: tuple[str, ...]) -> None:
     done = report(DUMPS / "mismatch", *option)
     assert done.exit_code == 2
     assert "dumps of collective calls hold no steps" in done.stderr
+
+
+def test_a_trace_that_names_process_groups_is_a_profile(tmp_path: Path) -> None:
+    (packed,) = (DATA / "torch_train").glob("*.pt.trace.json.gz")
+    held = json.loads(gzip.decompress(packed.read_bytes()))
+    groups = {"backend": "nccl", "rank": 0, "pg_config": [{"pg_name": "0"}]}
+    trace = tmp_path / "rank_0.json"
+    trace.write_text(json.dumps({"schemaVersion": 1, "distributedInfo": groups} | held))
+    done = report(trace)
+    assert done.exit_code == 0, done.stderr
+    assert "Where the step time went" in done.stdout
 
 
 def test_odd_entries_cost_only_themselves(tmp_path: Path) -> None:

@@ -51,7 +51,9 @@ def _is_dump(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         head = file.read(4096)
-    return (head[:1] == b"\x80" or head.lstrip()[:1] == b"{") and b"pg_config" in head
+    # Traces of PyTorch's profiler name the process groups, too.
+    is_json = head.lstrip()[:1] == b"{" and b'"schemaVersion"' not in head
+    return (head[:1] == b"\x80" or is_json) and b"pg_config" in head
 
 
 def read_collective_dumps(paths: Sequence[Path]) -> tuple[list[RankCalls], list[str]]:

@@ -149,6 +149,25 @@ def test_a_chain_leads_to_the_group_whose_rank_waits_nowhere() -> None:
     assert states(hang) == {1: "waits", 2: "not_called"}
 
 
+def test_groups_of_other_ranks_may_have_the_same_name() -> None:
+    pairs = [{"1": ("pair", (0, 1))}] * 2 + [{"1": ("pair", (2, 3))}] * 2
+    done = [call(1, group="1")]
+    calls = [open_call(1, group="1")], [], done, done
+    hang = find_hang(
+        [
+            rank(at, *made, groups=groups)
+            for at, (made, groups) in enumerate(zip(calls, pairs, strict=True))
+        ]
+    )
+    assert states(hang) == {0: "waits", 1: "not_called"}
+
+
+def test_parts_of_a_coalesced_call_do_not_count() -> None:
+    """They have its number and stay as they began; the last entry is the call."""
+    parts = [open_call(1, is_started=False), open_call(1, is_started=False), call(1)]
+    assert find_hang([rank(0, *parts), rank(1, *parts)]).cause == "none"
+
+
 def test_finished_calls_are_no_hang() -> None:
     assert find_hang([rank(0, call(1)), rank(1, call(1))]).cause == "none"
     assert find_hang([rank(0)]).cause == "none"

@@ -5,6 +5,7 @@ Definition: docs/hangs.md.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -200,12 +201,19 @@ def _what_is_called(call: CollectiveCall) -> tuple[str, ...]:
 def _process_groups(
     by_rank: Mapping[int, RankCalls],
 ) -> Iterator[tuple[str, str, tuple[int, ...]]]:
-    """Yield name, description and ranks of each group."""
+    """Yield name, description and ranks of each group.
+
+    Groups of other ranks may have the same name.
+    """
     names = dict.fromkeys(name for rank in by_rank.values() for name in rank.groups)
     for name in names:
         told = [rank.groups[name] for rank in by_rank.values() if name in rank.groups]
         described = next((text for text, _ in told if text), "")
-        members = {rank for _, ranks in told for rank in ranks}
+        recorded = sorted({ranks for _, ranks in told if ranks})
+        if len(recorded) > 1:
+            yield from ((name, described, ranks) for ranks in recorded)
+            continue
+        members = {*chain.from_iterable(recorded)}
         if described == _ALL_RANKS:
             members |= by_rank.keys()
         members |= {
