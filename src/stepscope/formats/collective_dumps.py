@@ -119,17 +119,17 @@ def _collective_calls(entries: list[Any]) -> Iterator[CollectiveCall]:
             number=number,
             # The backend comes first: `nccl:all_reduce`.
             operation=name.rpartition(":")[2],
-            sizes=_listed(entry.get("input_sizes")),
-            dtypes=_listed(entry.get("input_dtypes")),
+            sizes=_join_values(entry.get("input_sizes")),
+            dtypes=_join_values(entry.get("input_dtypes")),
             is_started=entry.get("state") != "scheduled",
             # Gloo only sets `retired`.
             is_finished=entry.get("state") == "completed" or bool(entry.get("retired")),
             called_ns=called_ns if isinstance(called_ns, int) else 0,
-            caller=_caller(entry.get("frames")),
+            caller=_find_caller(entry.get("frames")),
         )
 
 
-def _listed(values: object) -> str:
+def _join_values(values: object) -> str:
     if not isinstance(values, list):
         return ""
     return ", ".join(
@@ -138,7 +138,7 @@ def _listed(values: object) -> str:
     )
 
 
-def _caller(frames: object) -> str:
+def _find_caller(frames: object) -> str:
     """Return the innermost function outside of PyTorch's own files."""
     for frame in frames if isinstance(frames, list) else ():
         if isinstance(frame, dict):
@@ -163,12 +163,12 @@ def _process_groups(
     for name, config in configured.items() if isinstance(configured, dict) else ():
         if isinstance(config, dict):
             known = groups.get(str(name), ("", ()))[0]
-            ranks = _ranks(config.get("ranks"))
+            ranks = _parse_ranks(config.get("ranks"))
             groups[str(name)] = known or str(config.get("desc", "")), ranks
     return groups
 
 
-def _ranks(text: object) -> tuple[int, ...]:
+def _parse_ranks(text: object) -> tuple[int, ...]:
     """Return the ranks of a group, which are written as `[0, 1]`."""
     try:
         ranks = json.loads(text) if isinstance(text, str) else text

@@ -72,12 +72,16 @@ def call_tree(
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
         return shown
-    chosen = tracks or _recorded_threads(shown)
+    if not tracks:
+        known = shown.timeline.tracks.with_row_index("track")
+        is_thread = (pl.col("kind") == "thread") & pl.col("source").is_not_null()
+        tracks = known.filter(is_thread)["track"].to_list()
     parts: list[pl.DataFrame] = []
     row_count = left_out = 0
     end_ps = max(begin_ps, end_ps)
-    within = chosen_spans(shown, begin_ps=begin_ps, end_ps=end_ps, tracks=chosen)
-    for spans in within if chosen else ():
+    within = chosen_spans(shown, begin_ps=begin_ps, end_ps=end_ps, tracks=tracks)
+    # Without tracks, all would be chosen.
+    for spans in within if tracks else ():
         if len(spans.items):
             levels = list(_levels_of_track(spans, (end_ps - begin_ps) * _MIN_SHARE))
             left_out += sum(dropped for _, dropped in levels)
@@ -89,12 +93,6 @@ def call_tree(
     return CallTree(
         host=host, begin_ps=begin_ps, end_ps=end_ps, calls=calls, left_out=left_out
     )
-
-
-def _recorded_threads(shown: HostTimeline) -> list[int]:
-    tracks = shown.timeline.tracks.with_row_index("track")
-    is_thread = (pl.col("kind") == "thread") & pl.col("source").is_not_null()
-    return tracks.filter(is_thread)["track"].to_list()
 
 
 def _levels_of_track(
@@ -111,7 +109,7 @@ def _levels_of_track(
     caller = _containing_rows(
         nested.parent, spans.start_ps[order] + spans.dur_ps[order]
     )
-    depth = _depths(caller)
+    depth = _count_callers(caller)
     by_depth = np.argsort(depth, kind="stable")
     edges = np.cumsum(np.bincount(depth))
     call = np.full(len(order), -1, np.int64)
@@ -156,7 +154,7 @@ def _containing_rows(parent: Int32s, end_ps: Int64s) -> Int64s:
     return caller
 
 
-def _depths(parent: Int64s) -> Int64s:
+def _count_callers(parent: Int64s) -> Int64s:
     """Return how many rows are above each row."""
     depth = np.zeros(len(parent), np.int64)
     rows = np.flatnonzero(parent >= 0)

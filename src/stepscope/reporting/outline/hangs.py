@@ -10,18 +10,20 @@ from stepscope.reporting.words.names import join_phrases
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from stepscope.analysis.hangs.hang import Hang, RankState
+    from stepscope.analysis.hangs.hang import Hang, RankState, State
 
 #: Maximum number of ranks in a sentence, and of rows in a table.
 _MAX_NAMED: Final = 8
 _MAX_ROWS: Final = 64
-_STATES: Final = {
-    "waits": "waits",
-    "finished": "has finished",
+#: State of a rank → its words; those that the others wait for come first.
+_STATES: Final[dict[State, str]] = {
     "not_called": "has not called",
     "not_started": "has not started",
     "no_dump": "left no dump",
+    "waits": "waits",
+    "finished": "has finished",
 }
+_LATE: Final[tuple[State, ...]] = ("not_called", "not_started", "no_dump")
 #: Cause → what to do.
 _ACTIONS: Final = {
     "not_called": "Look at what the code does on {late} after its last call: a branch, "
@@ -62,7 +64,9 @@ _SENTENCES: Final = {
 def hang_text(hang: Hang) -> str:
     """Write which collective does not finish, and which ranks it waits for."""
     late, waits = _late_ranks(hang), hang.in_state("waits")
-    calls = [f"rank {each.rank} {_call_text(each)}" for each in _differing(waits)]
+    calls = [
+        f"rank {each.rank} {_call_text(each)}" for each in _first_of_each_call(waits)
+    ]
     return _SENTENCES[hang.cause].format(
         group=_group_name(hang),
         number=hang.number,
@@ -76,10 +80,7 @@ def hang_text(hang: Hang) -> str:
 
 def _late_ranks(hang: Hang) -> tuple[RankState, ...]:
     """Return the ranks that the others wait for."""
-    for state in ("not_called", "not_started", "no_dump"):
-        if found := hang.in_state(state):
-            return found
-    return ()
+    return next(filter(None, (hang.in_state(state) for state in _LATE)), ())
 
 
 def hang_outline(hang: Hang, unread: Sequence[str]) -> Iterator[parts.Part]:
@@ -90,13 +91,15 @@ def hang_outline(hang: Hang, unread: Sequence[str]) -> Iterator[parts.Part]:
     """
     yield parts.Heading(f"Hang · dumps of {ranks_count(hang.dumps)}", 1)
     yield parts.Paragraph(hang_text(hang), strong=True)
-    for each in _callers(hang):
+    for each in _caller_sentences(hang):
         yield parts.Paragraph(each)
     yield parts.Paragraph(f"To do: {what_to_do(hang)}")
     for each in unread:
         yield parts.Paragraph(f"Not read: {each}", role="warn")
     if hang.ranks:
         yield parts.Heading(f"Ranks of group {_group_name(hang)}")
+        # Those that the others wait for come first.
+        listed = sorted(hang.ranks, key=lambda each: [*_STATES].index(each.state))
         rows = tuple(
             (
                 f"{each.rank}",
@@ -106,7 +109,7 @@ def hang_outline(hang: Hang, unread: Sequence[str]) -> Iterator[parts.Part]:
                 else f"{each.call.operation} {each.call.number}",
                 "–" if each.call is None else each.call.caller or "–",
             )
-            for each in _most_telling(hang.ranks)
+            for each in listed[:_MAX_ROWS]
         )
         header = ("rank", "state", "last call", "called by")
         yield parts.Table(header, rows, frozenset({1, 2, 3}))
@@ -120,7 +123,7 @@ def what_to_do(hang: Hang) -> str:
     return _ACTIONS[hang.cause].format(late=ranks_text(_late_ranks(hang)))
 
 
-def _callers(hang: Hang) -> Iterator[str]:
+def _caller_sentences(hang: Hang) -> Iterator[str]:
     """Write where the collective is called, and where the late ranks were last."""
     waits = [each for each in hang.in_state("waits") if each.call and each.call.caller]
     if waits and hang.cause != "mismatch" and waits[0].call:
@@ -152,7 +155,7 @@ def _group_name(hang: Hang) -> str:
     return hang.described or f"{hang.group}"
 
 
-def _differing(waits: Sequence[RankState]) -> list[RankState]:
+def _first_of_each_call(waits: Sequence[RankState]) -> list[RankState]:
     """Return the first rank of each different call."""
     first: dict[str, RankState] = {}
     for each in waits:
@@ -167,9 +170,3 @@ def _call_text(state: RankState) -> str:
     inputs = f" of {call.sizes} {call.dtypes}".rstrip() if call.sizes else ""
     by = f" in {call.caller}" if call.caller else ""
     return f"{call.operation}{inputs}{by}"
-
-
-def _most_telling(ranks: Sequence[RankState]) -> list[RankState]:
-    """Return the ranks to list: those that the others wait for come first."""
-    order = ("not_called", "not_started", "no_dump", "waits", "finished")
-    return sorted(ranks, key=lambda each: order.index(each.state))[:_MAX_ROWS]
