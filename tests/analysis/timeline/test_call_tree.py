@@ -96,3 +96,13 @@ def test_other_tracks_can_be_chosen() -> None:
     chosen = call_tree(profile, "vm", begin_ps=0, end_ps=10**11, tracks=[0])
     assert isinstance(chosen, CallTree)
     assert "main" not in chosen.calls["name"].to_list()
+
+
+def test_sampled_functions_are_a_tree_of_their_own() -> None:
+    sampled: list[blueprint.Line] = [
+        ("samples of main, 100 a second", "main.py:1: train", 0, 100_000),
+        ("samples of main, 100 a second", "main.py:9: augment", 10_000, 50_000),
+    ]
+    told, _ = calls_of([("main", "loop", 0, 100_000), *sampled], 0, 100_000)
+    (thread,) = (path for path, *_ in told if path.endswith("train"))
+    assert (f"{thread} > main.py:9: augment", 1, 50_000) in told

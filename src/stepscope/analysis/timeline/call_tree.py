@@ -28,6 +28,8 @@ CALL_COLUMNS: Final[dict[str, pl.DataType]] = {
     "count": pl.Int64(),
     "time_ps": pl.Int64(),
 }
+#: Kinds of tracks that are host threads.
+_KINDS: Final = ("thread", "samples")
 #: Minimum share of the window that a call takes: shorter ones are narrower than pixels.
 _MIN_SHARE: Final = 1 / 2000
 
@@ -64,7 +66,8 @@ def call_tree(
     """Return the calls of threads in [begin_ps, end_ps) as one tree.
 
     Args:
-        tracks: Rows of the timeline's tracks; empty for the recorded host threads.
+        tracks: Rows of the timeline's tracks; empty for the host threads, as recorded
+            and as sampled.
 
     Raises:
         BadUsage: A track does not exist.
@@ -74,7 +77,7 @@ def call_tree(
         return shown
     if not tracks:
         known = shown.timeline.tracks.with_row_index("track")
-        is_thread = (pl.col("kind") == "thread") & pl.col("source").is_not_null()
+        is_thread = pl.col("kind").is_in(_KINDS) & pl.col("source").is_not_null()
         tracks = known.filter(is_thread)["track"].to_list()
     parts: list[pl.DataFrame] = []
     row_count = left_out = 0
