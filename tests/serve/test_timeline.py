@@ -106,11 +106,11 @@ def test_a_kernel_is_told_with_its_neighbours_and_its_arrow(site: Site) -> None:
         "kernel": "volta_fp16_s884gemm",
         "step": 101,
     }
-    arrow = columns(asked(site, "flows", track=STREAM, item=3))
-    assert arrow["launch_item"] == [found["launched_by"]["item"]]
-    assert arrow["device_start_ps"] == [1300 * US]
-    call = asked(site, "details", track=MAIN, item=int(arrow["launch_item"][0])).json
-    assert [one["item"] for one in call["launched"]] == [3]
+    launch = found["launched_by"]["item"]
+    call = asked(site, "details", track=MAIN, item=launch).json
+    assert [(one["item"], one["start_ps"]) for one in call["launched"]] == [
+        (3, 1300 * US)
+    ]
 
 
 def test_a_search_goes_from_span_to_span_and_back(site: Site) -> None:
@@ -260,7 +260,8 @@ QUESTIONS = (
     f"details?track={STREAM}&item=3",
     "search?text=gemm",
     "find?text=gemm",
-    "flows",
+    "calls",
+    "groups?by=name",
     "totals",
     "events",
     "window",
@@ -388,8 +389,12 @@ FAR = 2**62
         "find?text=a&track=4",
         "find?text=a&track=4&item=10000",
         "find?text=a&from_ps=soon",
-        "flows?track=4&item=-1",
-        "flows?begin_ps=now",
+        "calls?begin_ps=now",
+        "calls?track=-1",
+        "groups",
+        "groups?by=colour",
+        "groups?by=name&by=track",
+        "groups?by=name&text=/(/",
         "totals?track=77",
         "totals?begin_ps=0.5",
         "events?track=77",
@@ -408,8 +413,10 @@ def test_what_makes_no_sense_is_refused(site: Site, question: str) -> None:
 @pytest.mark.parametrize(
     "question",
     [
-        f"flows?begin_ps=-{HUGE}&end_ps={HUGE}",
-        f"flows?begin_ps={HUGE}&end_ps=-{HUGE}",
+        f"calls?begin_ps=-{HUGE}&end_ps={HUGE}",
+        f"calls?begin_ps={HUGE}&end_ps=-{HUGE}",
+        f"groups?by=name&begin_ps=-{HUGE}&end_ps={HUGE}",
+        f"groups?by=track&begin_ps={HUGE}&end_ps=-{HUGE}",
         f"totals?begin_ps=-{HUGE}&end_ps={HUGE}",
         f"totals?begin_ps={HUGE}&end_ps=-{HUGE}",
         f"events?begin_ps=-{HUGE}&end_ps={HUGE}&limit={10**9}&offset={HUGE}",
