@@ -126,8 +126,8 @@ def pytest_collection_modifyitems(
 ) -> None:
     """Mark tests that name a profile of others; leave them out where none are.
 
-    What programs of a framework do depends on who else has the cores: a test of them has
-    a second try, which the summary counts.
+    What programs of a framework do depends on who else has the cores: a test of them
+    has a second try, which the summary counts.
     """
     for item in items:
         if any(map(is_of_others, parameters_of(item))):
