@@ -6,16 +6,14 @@ import gzip
 import json
 import pickle
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 from tests.conftest import DATA
 
 from stepscope.cli.main import main
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DUMPS = DATA / "collective_dumps"
 
@@ -120,6 +118,19 @@ def test_a_trace_that_names_process_groups_is_a_profile(tmp_path: Path) -> None:
     done = report(trace)
     assert done.exit_code == 0, done.stderr
     assert "Where the step time went" in done.stdout
+
+
+def test_a_folder_that_cannot_be_read_has_one_clear_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> Any:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    done = report(tmp_path)
+    assert done.exit_code == 2
+    assert "defect" not in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_odd_entries_cost_only_themselves(tmp_path: Path) -> None:

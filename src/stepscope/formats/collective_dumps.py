@@ -9,6 +9,7 @@ Definition: docs/hangs.md.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,8 +42,10 @@ def find_collective_dumps(paths: Sequence[str]) -> list[Path]:
     """
     found: list[Path] = []
     for given in map(Path, paths):
-        inside = sorted(given.iterdir()) if given.is_dir() else [given]
-        found += [path for path in inside if _is_dump(path)]
+        # What cannot be read is told by the readers of profiles.
+        with suppress(OSError):
+            inside = sorted(given.iterdir()) if given.is_dir() else [given]
+            found += [path for path in inside if _is_dump(path)]
     return found
 
 
