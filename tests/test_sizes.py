@@ -31,8 +31,8 @@ P95_FUNCTION_LINES = 50
 #: page in one file, with redaction and frames in notebooks (977 lines, 7 modules, 17
 #: functions used once); before these, 138,835 lines of Python.
 MOST = {
-    "lines of Python": 141_996,
-    "lines of Python and declared data": 151_369,
+    "lines of Python": 141_995,
+    "lines of Python and declared data": 151_368,
     "modules of Python": 733,
     "functions with names of one word, %": 8.41,
     "private functions that are used once": 1_179,

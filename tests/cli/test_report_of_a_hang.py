@@ -72,6 +72,19 @@ def test_json_dumps_are_read(tmp_path: Path) -> None:
     assert told(tmp_path)["text"] == told(DUMPS / "not_called")["text"]
 
 
+def test_a_group_without_a_description_is_read(tmp_path: Path) -> None:
+    for file in (DUMPS / "not_called").iterdir():
+        held = pickle.loads(file.read_bytes())  # noqa: S301 - of this repository
+        held["pg_config"] = {}
+        for entry in held["entries"]:
+            entry["process_group"] = entry["process_group"][:1]
+        (tmp_path / file.name).write_bytes(pickle.dumps(held))
+    answer = told(tmp_path)
+    # Without the ranks of the group, those that have called one of its collectives.
+    assert answer["cause"] == "not_called"
+    assert "all_reduce 4 of group 0: rank 3 has not called it" in answer["text"]
+
+
 def test_a_damaged_dump_is_told_and_the_others_are_read(tmp_path: Path) -> None:
     shutil.copytree(DUMPS / "not_called", tmp_path / "dumps")
     file = tmp_path / "dumps" / "nccl_trace_rank_1"

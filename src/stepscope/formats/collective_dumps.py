@@ -38,7 +38,7 @@ _OF_PYTORCH: Final = ("/torch/", "\\torch\\")
 def find_collective_dumps(paths: Sequence[str]) -> list[Path]:
     """Return the files of flight recorders among some paths and in their folders.
 
-    Only names are looked at, and folders inside of these folders are not searched.
+    Names and first bytes tell them. Folders inside of these are not searched.
     """
     found: list[Path] = []
     for given in map(Path, paths):
@@ -103,7 +103,7 @@ def _read_dump(path: Path) -> RankCalls:
     if not isinstance(told, dict) or not isinstance(told.get("entries"), list):
         raise BadInput.at(path, "has no list of collective calls", _DUMP_AGAIN)
     calls = tuple(_collective_calls(told["entries"][:_MAX_CALLS]))
-    return RankCalls(rank=rank, groups=_process_groups(told, calls), calls=calls)
+    return RankCalls(rank=rank, groups=_process_groups(told), calls=calls)
 
 
 def _collective_calls(entries: list[Any]) -> Iterator[CollectiveCall]:
@@ -124,7 +124,7 @@ def _collective_calls(entries: list[Any]) -> Iterator[CollectiveCall]:
             operation=name.rpartition(":")[2],
             sizes=_join_values(entry.get("input_sizes")),
             dtypes=_join_values(entry.get("input_dtypes")),
-            is_started=entry.get("state") != "scheduled",
+            is_started=entry.get("state") in ("started", "completed"),
             # Gloo only sets `retired`.
             is_finished=entry.get("state") == "completed" or bool(entry.get("retired")),
             called_ns=called_ns if isinstance(called_ns, int) else 0,
@@ -151,17 +151,14 @@ def _find_caller(frames: object) -> str:
     return ""
 
 
-def _process_groups(
-    told: dict[str, Any], calls: Sequence[CollectiveCall]
-) -> dict[str, tuple[str, tuple[int, ...]]]:
+def _process_groups(told: dict[str, Any]) -> dict[str, tuple[str, tuple[int, ...]]]:
     """Return description and ranks of each group that the file names."""
-    groups: dict[str, tuple[str, tuple[int, ...]]] = {
-        call.group: ("", ()) for call in calls
-    }
+    groups: dict[str, tuple[str, tuple[int, ...]]] = {}
     for entry in told["entries"]:
         named = entry.get("process_group") if isinstance(entry, dict) else None
-        if isinstance(named, tuple | list) and len(named) > 1:
-            groups[str(named[0])] = str(named[1]), ()
+        if isinstance(named, tuple | list) and len(named) > 0:
+            described = str(named[1]) if len(named) > 1 else ""
+            groups[str(named[0])] = described, ()
     configured = told.get("pg_config")
     for name, config in configured.items() if isinstance(configured, dict) else ():
         if isinstance(config, dict):

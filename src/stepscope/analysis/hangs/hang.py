@@ -141,10 +141,9 @@ def _unfinished_collectives(by_rank: Mapping[int, RankCalls]) -> Iterator[Hang]:
             for rank in members
         )
         called = [
-            each.call for each in states if each.call and not each.call.is_finished
-        ]
-        called = [
-            call for call in called if (call.group, call.number) == (name, number)
+            of_rank[number]
+            for of_rank in calls.values()
+            if number in of_rank and not of_rank[number].is_finished
         ]
         seen = {each.state for each in states}
         cause: Cause = "communication"

@@ -49,12 +49,12 @@ _SENTENCES: Final = {
     "are not compared.",
     "mismatch": "The ranks of group {group} call different collectives as number "
     "{number}: {calls}.",
-    "communication": "The job hangs in {what}: all ranks have called it, and {waits} "
+    "communication": "The job hangs in {what}: all ranks have called it{waits} "
     "for it to finish.",
-    "not_started": "The job hangs in {what}: {late} called it, and did not start it on "
-    "the device; {waits}.",
-    "no_dump": "The job hangs in {what}: {late} left no dump, and {waits}.",
-    "not_called": "The job hangs in {what}: {late} {has} not called it, and {waits}.",
+    "not_started": "The job hangs in {what}: {late} called it but did not start it on "
+    "the device{waits}.",
+    "no_dump": "The job hangs in {what}: {late} left no dump{waits}.",
+    "not_called": "The job hangs in {what}: {late} {has} not called it{waits}.",
     "other_order": "The job hangs in {what}: {late} {has} not called it, and may not "
     "before a rank that waits here arrives in another group. The ranks call the "
     "collectives in different orders.",
@@ -64,9 +64,11 @@ _SENTENCES: Final = {
 def hang_text(hang: Hang) -> str:
     """Write which collective does not finish, and which ranks it waits for."""
     late, waits = _late_ranks(hang), hang.in_state("waits")
+    callers = hang.in_state("waits", "not_started")
     calls = [
-        f"rank {each.rank} {_call_text(each)}" for each in _first_of_each_call(waits)
+        f"rank {each.rank} {_call_text(each)}" for each in _first_of_each_call(callers)
     ]
+    verb = "waits" if len(waits) == 1 else "wait"
     return _SENTENCES[hang.cause].format(
         group=_group_name(hang),
         number=hang.number,
@@ -74,7 +76,8 @@ def hang_text(hang: Hang) -> str:
         calls=join_phrases(calls),
         late=ranks_text(late),
         has="has" if len(late) == 1 else "have",
-        waits=f"{ranks_text(waits)} {'waits' if len(waits) == 1 else 'wait'}",
+        # Where the others have finished, no rank waits.
+        waits=f", and {ranks_text(waits)} {verb}" if waits else "",
     )
 
 
@@ -155,10 +158,10 @@ def _group_name(hang: Hang) -> str:
     return hang.described or f"{hang.group}"
 
 
-def _first_of_each_call(waits: Sequence[RankState]) -> list[RankState]:
+def _first_of_each_call(callers: Sequence[RankState]) -> list[RankState]:
     """Return the first rank of each different call."""
     first: dict[str, RankState] = {}
-    for each in waits:
+    for each in callers:
         first.setdefault(_call_text(each), each)
     return [*first.values()][:_MAX_NAMED]
 
